@@ -1,11 +1,11 @@
 /**
  * Sends the forms of receipts and inbound messages that were seen in the field to the SMPP adapter over
- * a socket. The octets are built here from SMPP 3.4 (3.2, 4.6.1, 5.3.2), not with the hub's encoder, and
- * the meanings are those of the sources that the corpus names.
+ * a socket. The octets are not built with the hub's encoder, and the meanings are those of the sources that
+ * the corpus names.
  */
-import { createServer, type Socket } from 'node:net'
 import { DEFAULT_START_WORDS, DEFAULT_STOP_WORDS, optOutVocabulary, optOutWordOf } from '@hub/domain'
 import {
+  type IdFormat,
   type InboundMessage,
   makeSmppOperator,
   type OperatorAnswer,
@@ -16,124 +16,97 @@ import {
   type UnreadableDelivery,
 } from '@hub/operator'
 import { eventually } from '@hub/testkit'
-import { Effect, Logger, Redacted, References, Result } from 'effect'
-import { describe, expect, it } from 'vitest'
+import { Effect, Exit, Logger, Redacted, References, Result, Scope } from 'effect'
+import { afterAll, describe, expect, it } from 'vitest'
+import {
+  COMMAND,
+  cString,
+  type Delivery,
+  deliveryPdu,
+  pduOf,
+  RESPONSE,
+  startRawSmsc,
+} from '../support/raw-smsc.ts'
+import { untilBound } from '../support/smpp-operator.ts'
 import inbound from './corpus/inbound.json' with { type: 'json' }
 import receipts from './corpus/receipts.json' with { type: 'json' }
 
 const NUMBER = '79001234567'
+const DELIVERY_RESPONSES = [COMMAND.deliver_sm + RESPONSE, COMMAND.data_sm + RESPONSE]
 
-const BIND_TRANSCEIVER = 0x0000_0009
-const DELIVER_SM = 0x0000_0005
-const RESPONSE = 0x8000_0000
-
-const cString = (text: string) => Buffer.from(`${text}\0`, 'latin1')
-
-const pduOf = (command: number, sequence: number, body: Buffer): Buffer => {
-  const header = Buffer.alloc(16)
-  header.writeUInt32BE(16 + body.length, 0)
-  header.writeUInt32BE(command, 4)
-  header.writeUInt32BE(sequence, 12)
-  return Buffer.concat([header, body])
+interface Settings {
+  readonly errors?: object
+  readonly idFormat?: IdFormat
 }
 
-interface Form {
-  readonly esmClass: number
-  readonly dataCoding: number
-  readonly message: Buffer
-  readonly tlvs: ReadonlyArray<readonly [string, string]>
-}
-
-/** A `deliver_sm` of the number. */
-const deliverSm = (sequence: number, { dataCoding, esmClass, message, tlvs }: Form): Buffer =>
-  pduOf(
-    DELIVER_SM,
-    sequence,
-    Buffer.concat([
-      cString(''),
-      Buffer.from([1, 1]),
-      cString(NUMBER),
-      Buffer.from([5, 0]),
-      cString('HUB'),
-      // esm_class, protocol_id, priority_flag
-      Buffer.from([esmClass, 0, 0]),
-      // schedule_delivery_time, validity_period
-      cString(''),
-      cString(''),
-      // registered_delivery, replace_if_present_flag, data_coding, sm_default_msg_id, sm_length
-      Buffer.from([0, 0, dataCoding, 0, message.length]),
-      message,
-      ...tlvs.map(([tag, hex]) => {
-        const value = Buffer.from(hex, 'hex')
-        const head = Buffer.from(`${tag}0000`, 'hex')
-        head.writeUInt16BE(value.length, 2)
-        return Buffer.concat([head, value])
-      }),
-    ]),
-  )
-
-/** Binds the adapter to an SMSC that sends one delivery, and returns what became of it. */
-const deliver = async (form: Form, errors: object) => {
-  const reports: Array<OperatorReport> = []
-  const messages: Array<InboundMessage> = []
-  const kept: Array<OperatorAnswer | UnreadableDelivery> = []
-  const lines: Array<string> = []
-  const statuses: Array<number> = []
-  const sockets: Array<Socket> = []
-  const smsc = createServer((socket) => {
-    sockets.push(socket)
-    let received = Buffer.alloc(0)
-    socket.on('error', () => {})
-    socket.on('data', (chunk: Buffer) => {
-      received = Buffer.concat([received, chunk])
-      while (received.length >= 16 && received.length >= received.readUInt32BE(0)) {
-        const pdu = received.subarray(0, received.readUInt32BE(0))
-        received = received.subarray(pdu.length)
-        const command = pdu.readUInt32BE(4)
-        if (command === BIND_TRANSCEIVER) {
-          socket.write(pduOf(BIND_TRANSCEIVER + RESPONSE, pdu.readUInt32BE(12), cString('smsc')))
-          socket.write(deliverSm(1, form))
-        } else if (command === DELIVER_SM + RESPONSE) statuses.push(pdu.readUInt32BE(8))
-      }
+/** Binds an adapter to an SMSC, and collects what it stores and logs. */
+const bindAdapter = ({ errors = {}, idFormat = 'opaque' }: Settings) =>
+  Effect.gen(function* () {
+    const reports: Array<OperatorReport> = []
+    const messages: Array<InboundMessage> = []
+    const kept: Array<OperatorAnswer | UnreadableDelivery> = []
+    const lines: Array<string> = []
+    const logger = Logger.make(({ cause, fiber, message }) => {
+      lines.push(JSON.stringify([message, String(cause), fiber.getRef(References.CurrentLogAnnotations)]))
     })
-  })
-  await new Promise<void>((resolve) => smsc.listen(0, '127.0.0.1', resolve))
-  const address = smsc.address()
-  const port = typeof address === 'object' && address !== null ? address.port : 0
-  const logger = Logger.make(({ cause, fiber, message }) => {
-    lines.push(JSON.stringify([message, String(cause), fiber.getRef(References.CurrentLogAnnotations)]))
-  })
-  await Effect.runPromise(
-    makeSmppOperator({
+    const smsc = yield* startRawSmsc((command, sequence) =>
+      command === COMMAND.bind_transceiver ? [pduOf(command + RESPONSE, sequence, cString('smsc'))] : [],
+    )
+    const operator = yield* makeSmppOperator({
       ...SMPP_DEFAULTS,
       binds: 1,
       closeMs: 1,
+      idFormat,
+      receiptOffsetMinutes: 0,
       errors: Result.getOrThrow(parseSmppErrors(JSON.stringify(errors))),
-      url: new URL(`smpp://hub@127.0.0.1:${port}`),
+      url: new URL(`smpp://hub@127.0.0.1:${smsc.port}`),
       password: Redacted.make('secret'),
     }).pipe(
-      Effect.andThen(Effect.promise(() => eventually(() => statuses.length === 1, { everyMs: 2 }))),
       Effect.provideService(ReportSink, {
         store: (batch) => Effect.sync(() => void reports.push(...batch)),
         storeInbound: (batch) => Effect.sync(() => void messages.push(...batch)),
         keepAnswers: (answers) => void kept.push(...answers),
       }),
-      Effect.scoped,
       Effect.provide(Logger.layer([logger])),
-    ),
-  )
-  for (const socket of sockets) socket.destroy()
-  await new Promise<void>((resolve) => {
-    smsc.close(() => resolve())
+    )
+    yield* untilBound(operator)
+    return { smsc, reports, messages, kept, lines }
   })
+
+const scope = Scope.makeUnsafe()
+afterAll(() => Effect.runPromise(Scope.close(scope, Exit.void)))
+const adapters = new Map<string, ReturnType<typeof startAdapter>>()
+const startAdapter = (settings: Settings) =>
+  Effect.runPromise(bindAdapter(settings).pipe(Scope.provide(scope)))
+
+/**
+ * Sends deliveries to an adapter with these settings, and returns what became of them. Adapters are used
+ * again, except for what cannot be read: the adapter limits the lines about it.
+ */
+const deliver = async (
+  forms: ReadonlyArray<Delivery>,
+  { isUnreadable, ...settings }: Settings & { readonly isUnreadable: boolean },
+) => {
+  const key = isUnreadable ? `${adapters.size}` : JSON.stringify(settings)
+  const found = adapters.get(key) ?? startAdapter(settings)
+  adapters.set(key, found)
+  const { smsc, ...collected } = await found
+  for (const list of Object.values(collected)) list.length = 0
+  const before = smsc.received.length
+  const answers = () =>
+    smsc.received.slice(before).filter((pdu) => DELIVERY_RESPONSES.includes(pdu.readUInt32BE(4)))
+  for (const [i, form] of forms.entries()) smsc.write(deliveryPdu(before + i + 1, form))
+  await eventually(() => answers().length === forms.length, { everyMs: 1 })
   // Every delivery is acknowledged, or the SMSC would repeat it for ever.
-  expect(statuses).toEqual([0])
-  for (const line of lines) expect(line).not.toContain(NUMBER)
-  return { reports, messages, kept, lines }
+  expect(answers().map((pdu) => pdu.readUInt32BE(8))).toEqual(forms.map(() => 0))
+  for (const line of collected.lines) expect(line).not.toContain(NUMBER)
+  return collected
 }
 
 interface ReceiptForm {
   readonly name: string
+  readonly command?: 'data_sm'
+  readonly id_format?: IdFormat
   readonly esm_class?: number
   readonly data_coding?: number
   readonly encoding?: string
@@ -142,6 +115,7 @@ interface ReceiptForm {
   readonly hex?: string
   readonly tlvs?: Readonly<Record<string, string>>
   readonly errors?: object
+  readonly done?: string
   readonly meaning:
     | 'intermediate'
     | 'unreadable'
@@ -161,18 +135,24 @@ const messageOf = ({ encoding, header = '', hex, text = '' }: ReceiptForm): Buff
   return Buffer.concat([Buffer.from(header, 'hex'), body])
 }
 
+const SOURCE = { ton: 1, address: NUMBER }
+
 describe('a receipt', () => {
   it.each(receipts.receipts as ReadonlyArray<ReceiptForm>)('$name', async (form) => {
-    const { kept, lines, reports } = await deliver(
-      {
-        esmClass: form.esm_class ?? 4,
-        dataCoding: form.data_coding ?? 0,
-        message: messageOf(form),
-        tlvs: Object.entries(form.tlvs ?? {}),
-      },
-      form.errors ?? {},
-    )
     const isUnreadable = form.meaning === 'unreadable'
+    const { kept, lines, reports } = await deliver(
+      [
+        {
+          command: form.command ?? 'deliver_sm',
+          source: SOURCE,
+          esmClass: form.esm_class ?? 4,
+          dataCoding: form.data_coding ?? 0,
+          message: messageOf(form),
+          tlvs: Object.entries(form.tlvs ?? {}),
+        },
+      ],
+      { errors: form.errors ?? {}, idFormat: form.id_format ?? 'opaque', isUnreadable },
+    )
     expect(kept.map(({ reference }) => reference)).toEqual(isUnreadable ? [null] : [])
     expect(lines.some((line) => line.includes('cannot be read'))).toBe(isUnreadable)
     if (typeof form.meaning === 'string') return expect(reports).toEqual([])
@@ -183,6 +163,7 @@ describe('a receipt', () => {
         outcome,
         to: `+${NUMBER}`,
         ...(reason === undefined ? {} : { reason }),
+        ...(form.done === undefined ? {} : { at: Date.parse(form.done) }),
       }),
     ])
   })
@@ -190,8 +171,17 @@ describe('a receipt', () => {
   it('of an unknown form is logged with its field and state, and kept for hub staff', async () => {
     const text = 'id:0123 stat:FANCY err:000 text:Ivan'
     const { kept, lines } = await deliver(
-      { esmClass: 4, dataCoding: 0, message: Buffer.from(text), tlvs: [] },
-      {},
+      [
+        {
+          command: 'deliver_sm',
+          source: SOURCE,
+          esmClass: 4,
+          dataCoding: 0,
+          message: Buffer.from(text),
+          tlvs: [],
+        },
+      ],
+      { isUnreadable: true },
     )
     const line = lines.find((one) => one.includes('cannot be read'))
     expect(line).toContain('"field":"stat","value":"FANCY"')
@@ -202,21 +192,46 @@ describe('a receipt', () => {
   })
 })
 
+interface InboundForm {
+  readonly name: string
+  readonly command?: 'data_sm'
+  readonly source?: { readonly ton: number; readonly address: string }
+  readonly esm_class?: number
+  readonly data_coding: number
+  readonly hex?: string
+  readonly parts?: ReadonlyArray<{ readonly hex: string; readonly tlvs?: Readonly<Record<string, string>> }>
+  readonly tlvs?: Readonly<Record<string, string>>
+  readonly text: string | null
+  readonly word: string | null
+}
+
 describe('an inbound message', () => {
   const vocabulary = optOutVocabulary(DEFAULT_STOP_WORDS, DEFAULT_START_WORDS)!
 
-  it.each(inbound.messages)('$name', async ({ data_coding, hex, text, word }) => {
-    const { kept, lines, messages } = await deliver(
-      { esmClass: 0, dataCoding: data_coding, message: Buffer.from(hex, 'hex'), tlvs: [] },
-      {},
+  it.each(inbound.messages as ReadonlyArray<InboundForm>)('$name', async (form) => {
+    const { text, word } = form
+    const parts = form.parts ?? [{ hex: form.hex ?? '' }]
+    const { kept, lines, messages, reports } = await deliver(
+      parts.map(({ hex, tlvs }) => ({
+        command: form.command ?? 'deliver_sm',
+        source: form.source ?? SOURCE,
+        esmClass: form.esm_class ?? 0,
+        dataCoding: form.data_coding,
+        message: Buffer.from(hex, 'hex'),
+        tlvs: Object.entries(tlvs ?? form.tlvs ?? {}),
+      })),
+      { isUnreadable: text === null },
     )
-    expect(messages.map((message) => message.text)).toEqual(text === null ? [] : [text])
+    expect(reports).toEqual([])
+    expect(messages.map((message) => [message.from, message.text])).toEqual(
+      text === null ? [] : [[`+${NUMBER}`, text]],
+    )
     expect(messages.map((message) => optOutWordOf(vocabulary, message.text)?.word ?? null)).toEqual(
       text === null ? [] : [word],
     )
     expect(kept).toHaveLength(text === null ? 1 : 0)
     if (text === null) {
-      expect(lines.join()).toContain(`"field":"data_coding","value":"${data_coding}"`)
+      expect(lines.join()).toContain(`"field":"data_coding","value":"${form.data_coding}"`)
     }
   })
 })

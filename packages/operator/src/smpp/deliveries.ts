@@ -20,7 +20,7 @@ import {
 } from './receipt.ts'
 import type { DeliverSm, Session } from './session.ts'
 import { SMPP, type SmppSettings } from './settings.ts'
-import { type Concatenation, decodeText, parseHeader, UDHI } from './text.ts'
+import { type Concatenation, decodeParts, decodeText, type Encoded, parseHeader, UDHI } from './text.ts'
 
 const STORED = COMMAND_STATUS.ESME_ROK
 const TEMPORARY_ERROR = COMMAND_STATUS.ESME_RX_T_APPN
@@ -161,7 +161,7 @@ export const makeDeliveries = (options: DeliveriesOptions) => {
     }
   }
 
-  const storeText = ({ items, text }: Reassembled<UnansweredText>) => {
+  const storeText = ({ bodies, items }: Reassembled<UnansweredText>) => {
     const { delivery, from } = items[0]!
     const key = createHash('sha256').update(delivery.octets.subarray(16)).digest('base64')
     const operatorId = unstored.get(key) ?? randomUUID()
@@ -172,7 +172,7 @@ export const makeDeliveries = (options: DeliveriesOptions) => {
       operatorId,
       from,
       serviceAddress: delivery.pdu.text('destination_addr'),
-      text,
+      text: decodeParts(bodies),
       at: now(),
       raw: Buffer.concat(items.map((part) => part.delivery.octets)),
     }
@@ -189,10 +189,10 @@ export const makeDeliveries = (options: DeliveriesOptions) => {
   /** Returns the text of a delivery and its concatenation, or `null` if it cannot be read. */
   const textOf = ({
     pdu,
-  }: DeliverSm): { readonly text: string; readonly concatenation: Concatenation | null } | null => {
+  }: DeliverSm): { readonly body: Encoded; readonly concatenation: Concatenation | null } | null => {
     const header = ((pdu.number('esm_class') ?? 0) & UDHI) === 0 ? null : parseHeader(bodyOf(pdu))
-    const text = decodeText(header?.rest ?? bodyOf(pdu), pdu.number('data_coding') ?? 0)
-    if (text === null) return null
+    const body = { octets: header?.rest ?? bodyOf(pdu), dataCoding: pdu.number('data_coding') ?? 0 }
+    if (decodeText(body.octets, body.dataCoding) === null) return null
     const [reference, parts, part] = [
       pdu.number('sar_msg_ref_num'),
       pdu.number('sar_total_segments'),
@@ -201,7 +201,7 @@ export const makeDeliveries = (options: DeliveriesOptions) => {
     const concatenation =
       header?.concatenation ??
       (reference === null || parts === null || part === null ? null : { reference, parts, part })
-    return { text, concatenation }
+    return { body, concatenation }
   }
 
   const handleText = ({ delivery, session }: UnansweredDelivery) => {
@@ -219,10 +219,10 @@ export const makeDeliveries = (options: DeliveriesOptions) => {
       return session.answer([delivery], STORED)
     }
     const item = { session, delivery, from }
-    const { concatenation, text } = read
-    if (concatenation === null) return storeText({ text, items: [item] })
+    const { body, concatenation } = read
+    if (concatenation === null) return storeText({ bodies: [body], items: [item] })
     const key = `${from}/${pdu.text('destination_addr')}/${concatenation.reference}`
-    const result = reassembler.add({ key, concatenation, text, item }, now())
+    const result = reassembler.add({ key, concatenation, body, item }, now())
     if (result === 'full') return session.answer([delivery], TEMPORARY_ERROR)
     if (result !== 'waiting') storeText(result)
   }

@@ -86,12 +86,13 @@ const DEFAULT_STATUS: ReadonlyMap<number, StatusMeaning> = new Map([
 /**
  * The default meanings of receipt states (SMPP 3.4, 5.2.28 and appendix B), also truncated to seven
  * letters. After DELETED and UNKNOWN no other receipt follows. SEEN and READ come from operators
- * with messenger channels; their numbers are vendor-specific. No standard has FAILED, SYSERR, NOCRED,
- * BUFFRED and ACKED, but several gateways send them.
+ * with messenger channels; their numbers are vendor-specific. No standard has DELIVERD, FAILED, SYSERR,
+ * NOCRED, BARRED, BARREDA, ZEROBAL, NULL, SCHEDLD, BUFFRED and ACKED, but gateways document them.
  */
 const DEFAULT_STATE: ReadonlyMap<string, StateMeaning> = new Map([
   ['DELIVRD', 'delivered'],
   ['DELIVERED', 'delivered'],
+  ['DELIVERD', 'delivered'],
   ['UNDELIV', 'undelivered'],
   ['UNDELIVERABLE', 'undelivered'],
   ['REJECTD', 'rejected'],
@@ -103,12 +104,17 @@ const DEFAULT_STATE: ReadonlyMap<string, StateMeaning> = new Map([
   ['FAILED', 'undelivered'],
   ['SYSERR', 'undelivered'],
   ['NOCRED', 'undelivered'],
+  ['BARRED', 'undelivered'],
+  ['BARREDA', 'undelivered'],
+  ['ZEROBAL', 'undelivered'],
+  ['NULL', 'undelivered'],
   ['SEEN', 'seen'],
   ['READ', 'seen'],
   ['ENROUTE', 'intermediate'],
   ['ACCEPTD', 'intermediate'],
   ['ACCEPTED', 'intermediate'],
   ['SCHEDULED', 'intermediate'],
+  ['SCHEDLD', 'intermediate'],
   ['BUFFRED', 'intermediate'],
   ['ACKED', 'intermediate'],
   ['0', 'intermediate'],

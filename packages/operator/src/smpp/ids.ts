@@ -32,6 +32,15 @@ const NOTATIONS: Readonly<
 
 const DIGITS = { hexadecimal: /^(?:0[xX])?([0-9a-fA-F]+)$/u, decimal: /^(\d+)$/u } as const
 
+const digitsOf = (format: IdFormat, where: 'answer' | 'receipt', id: string): string | null => {
+  const notations = NOTATIONS[format]
+  return notations === null ? null : (DIGITS[notations[where]].exec(id)?.[1] ?? null)
+}
+
+/** Returns true if the id is a number in the notation of answers or of receipts. */
+export const hasNotation = (format: IdFormat, where: 'answer' | 'receipt', id: string): boolean =>
+  digitsOf(format, where, id) !== null
+
 /**
  * Converts an id to the form of facts and reports: numbers without leading zeros in decimal, other
  * ids unchanged. Returns `null` if the text is no id.
@@ -39,10 +48,7 @@ const DIGITS = { hexadecimal: /^(?:0[xX])?([0-9a-fA-F]+)$/u, decimal: /^(\d+)$/u
 export const canonicalId = (format: IdFormat, where: 'answer' | 'receipt', id: string): string | null => {
   const trimmed = id.trim()
   if (!isOperatorId(trimmed)) return null
-  const notations = NOTATIONS[format]
-  if (notations === null) return trimmed
-  const notation = notations[where]
-  const digits = DIGITS[notation].exec(trimmed)?.[1]
-  if (digits === undefined) return trimmed
-  return BigInt(notation === 'hexadecimal' ? `0x${digits}` : digits).toString()
+  const digits = digitsOf(format, where, trimmed)
+  if (digits === null) return trimmed
+  return BigInt(NOTATIONS[format]?.[where] === 'hexadecimal' ? `0x${digits}` : digits).toString()
 }

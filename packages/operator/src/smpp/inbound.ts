@@ -1,5 +1,5 @@
 /** Inbound texts: normalizes the number of the sender and reassembles multipart texts. */
-import type { Concatenation } from './text.ts'
+import type { Concatenation, Encoded } from './text.ts'
 
 /**
  * Converts an SMPP address to E.164, also from the national forms of Russian mobile numbers.
@@ -18,13 +18,13 @@ export const parsePhoneNumber = (address: string, typeOfNumber: number): string 
 interface InboundPart<A> {
   readonly key: string
   readonly concatenation: Concatenation
-  readonly text: string
+  readonly body: Encoded
   readonly item: A
 }
 
-/** A text from its parts, with the items of the parts in order. */
+/** The parts of a text in order, with their items. */
 export interface Reassembled<A> {
-  readonly text: string
+  readonly bodies: ReadonlyArray<Encoded>
   readonly items: ReadonlyArray<A>
 }
 
@@ -46,7 +46,7 @@ export const makeReassembler = <A>(options: {
   readonly maxParts: number
 }): Reassembler<A> => {
   interface Incomplete {
-    readonly parts: Map<number, { readonly text: string; items: ReadonlyArray<A> }>
+    readonly parts: Map<number, { readonly body: Encoded; items: ReadonlyArray<A> }>
     readonly since: number
   }
   const incomplete = new Map<string, Incomplete>()
@@ -60,17 +60,17 @@ export const makeReassembler = <A>(options: {
     const inOrder = Array.from(parts)
       .sort(([a], [b]) => a - b)
       .map(([, part]) => part)
-    return { text: inOrder.map(({ text }) => text).join(''), items: inOrder.flatMap(({ items }) => items) }
+    return { bodies: inOrder.map(({ body }) => body), items: inOrder.flatMap(({ items }) => items) }
   }
   return {
-    add: ({ concatenation, item, key: textKey, text }, now) => {
+    add: ({ body, concatenation, item, key: textKey }, now) => {
       const { part, parts: total } = concatenation
-      if (total <= 1 || part < 1 || part > total) return { text, items: [item] }
+      if (total <= 1 || part < 1 || part > total) return { bodies: [body], items: [item] }
       if (size() >= options.maxParts) return 'full'
       const key = `${textKey}/${total}`
       const found = incomplete.get(key) ?? { parts: new Map(), since: now }
       incomplete.set(key, found)
-      found.parts.set(part, { text, items: [...(found.parts.get(part)?.items ?? []), item] })
+      found.parts.set(part, { body, items: [...(found.parts.get(part)?.items ?? []), item] })
       return found.parts.size === total ? remove(key, found) : 'waiting'
     },
     expired: (now) => {

@@ -22,10 +22,11 @@ describe('parsePhoneNumber', () => {
 })
 
 describe('the parts of an inbound text', () => {
-  const part = (key: string, of: number, at: number, text = String(at)) => ({
+  const body = (at: number) => ({ octets: Buffer.from(String(at)), dataCoding: 0 })
+  const part = (key: string, of: number, at: number) => ({
     key,
     concatenation: { reference: 1, parts: of, part: at },
-    text,
+    body: body(at),
     item: `${key}${at}`,
   })
 
@@ -43,7 +44,7 @@ describe('the parts of an inbound text', () => {
           const results = order.map((at) => reassembler.add(part('a', order.length, at), 0))
           const whole = order.map((_, i) => i + 1)
           expect(results.slice(0, -1)).toEqual(order.slice(1).map(() => 'waiting'))
-          expect(results.at(-1)).toEqual({ text: whole.join(''), items: whole.map((at) => `a${at}`) })
+          expect(results.at(-1)).toEqual({ bodies: whole.map(body), items: whole.map((at) => `a${at}`) })
           expect(reassembler.size()).toBe(0)
         },
       ),
@@ -56,15 +57,18 @@ describe('the parts of an inbound text', () => {
     expect(reassembler.add(part('b', 2, 2), 0)).toBe('waiting')
     expect(reassembler.add(part('a', 3, 2), 0)).toBe('waiting')
     expect(reassembler.add(part('a', 2, 1), 0)).toBe('waiting')
-    expect(reassembler.add(part('a', 2, 2), 0)).toEqual({ text: '12', items: ['a1', 'a1', 'a2'] })
+    expect(reassembler.add(part('a', 2, 2), 0)).toEqual({
+      bodies: [body(1), body(2)],
+      items: ['a1', 'a1', 'a2'],
+    })
     expect(reassembler.size()).toBe(2)
   })
 
   it('with an invalid number are texts of their own', () => {
     const reassembler = makeReassembler<string>({ waitMs: 1000, maxParts: 10 })
-    expect(reassembler.add(part('a', 2, 3), 0)).toEqual({ text: '3', items: ['a3'] })
-    expect(reassembler.add(part('a', 2, 0), 0)).toEqual({ text: '0', items: ['a0'] })
-    expect(reassembler.add(part('a', 1, 1), 0)).toEqual({ text: '1', items: ['a1'] })
+    expect(reassembler.add(part('a', 2, 3), 0)).toEqual({ bodies: [body(3)], items: ['a3'] })
+    expect(reassembler.add(part('a', 2, 0), 0)).toEqual({ bodies: [body(0)], items: ['a0'] })
+    expect(reassembler.add(part('a', 1, 1), 0)).toEqual({ bodies: [body(1)], items: ['a1'] })
   })
 
   it('expire, are limited in number, and are discarded with their session', () => {
@@ -73,7 +77,7 @@ describe('the parts of an inbound text', () => {
     reassembler.add(part('b', 2, 1), 500)
     expect(reassembler.add(part('c', 2, 1), 500)).toBe('full')
     expect(reassembler.expired(999)).toEqual([])
-    expect(reassembler.expired(1000)).toEqual([{ text: '1', items: ['a1'] }])
+    expect(reassembler.expired(1000)).toEqual([{ bodies: [body(1)], items: ['a1'] }])
     reassembler.discard((item) => item === 'b1')
     expect(reassembler.size()).toBe(0)
     expect(reassembler.expired(9999)).toEqual([])

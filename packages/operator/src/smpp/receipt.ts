@@ -8,23 +8,24 @@ import { REJECTED_REASONS, type RejectedReason, type UndeliveredReason } from '@
 import type { OperatorReport } from '../port.ts'
 import { isOperatorId } from '../foreign.ts'
 import { canonicalErrorCode, meaningOfState, type SmppErrors } from './errors.ts'
-import { canonicalId, type IdFormat } from './ids.ts'
+import { canonicalId, hasNotation, type IdFormat } from './ids.ts'
 import type { Pdu } from './pdu/index.ts'
 import { DATA_CODING, parseHeader, UDHI } from './text.ts'
 
 /** Bits 5 to 2 of `esm_class`. Source: SMPP 3.4, 5.2.12. */
 const MESSAGE_TYPE = 0x3c
-const RECEIPT = 0x04
-const DELIVERY_ACKNOWLEDGEMENT = 0x08
+/** No type: a message of a person. */
+const NONE = 0x00
 /** The recipient confirmed the message, so it was read. */
 const USER_ACKNOWLEDGEMENT = 0x10
+/** The end of a session of Korean CDMA. */
+const CONVERSATION_ABORT = 0x18
 const INTERMEDIATE = 0x20
-const RECEIPTS = [RECEIPT, DELIVERY_ACKNOWLEDGEMENT, USER_ACKNOWLEDGEMENT, INTERMEDIATE]
 
 /** The content of a receipt. */
 export interface Receipt {
-  /** The id in the operator's notation. */
-  readonly id: string
+  /** The ids in the operator's notation: that of the TLV, that of the text. At least one. */
+  readonly ids: ReadonlyArray<string>
   /** The states that the receipt names: the number of the TLV, the upper-case state of the text. */
   readonly states: ReadonlyArray<string>
   /** The error code in upper case without leading zeros, or `null`. */
@@ -35,9 +36,17 @@ export interface Receipt {
 
 const messageType = (pdu: Pdu): number => (pdu.number('esm_class') ?? 0) & MESSAGE_TYPE
 
-/** Returns true if the SMSC marks the delivery as a receipt. */
-export const isReceipt = (pdu: Pdu): boolean =>
-  RECEIPTS.includes(messageType(pdu)) || pdu.text('receipted_message_id') !== ''
+/**
+ * Returns true if the SMSC marks the delivery as a receipt. SMSCs combine the types, too. Some forget the
+ * type, and send the TLV of the id and a state. Others put a ticket of an inbound message into this TLV.
+ */
+export const isReceipt = (pdu: Pdu): boolean => {
+  const type = messageType(pdu)
+  if (type !== NONE) return type !== CONVERSATION_ABORT
+  if (pdu.text('receipted_message_id') === '') return false
+  const fields = fieldsOf(pdu)
+  return pdu.number('message_state') !== null || (fields.has('id') && fields.has('stat'))
+}
 
 /** Returns true if `esm_class` marks an intermediate notification. */
 export const isIntermediate = (pdu: Pdu): boolean => messageType(pdu) === INTERMEDIATE
@@ -57,25 +66,29 @@ export interface Unreadable {
   readonly value: string | null
 }
 
-/** The field names of a textual receipt. Two of them contain an optional space. */
-const NAME = /(?:^|[\s,;])(id|sub|dlvrd|submit\s?date|done\s?date|stat|err|text)\s*:/giu
+/**
+ * The field names of a textual receipt. Two of them contain an optional space or underscore. Fields are
+ * separated by spaces and line breaks. SMSCs written in C add NUL.
+ */
+const NAMES = '(id|sub|dlvrd|submit[\\s_]?date|done[\\s_]?date|stat|err|text)\\s*:'
+const NAME = new RegExp(`(?:^|[\\s\\0,;])${NAMES}`, 'giu')
+/** The field of the quoted message, unless it is empty and another field follows. */
+const SAMPLE = new RegExp(`(?:^|[\\s\\0,;])text\\s*:(?!\\s+${NAMES})`, 'iu')
 
 /** A final state that stands without its name. Some SMSCs leave out `stat:`. */
-const BARE_STATE = /(?:^| )(DELIVRD|UNDELIV|EXPIRED|DELETED|REJECTD)(?: |$)/u
+const BARE_STATE = /(?:^|[\s\0])(DELIVRD|UNDELIV|EXPIRED|DELETED|REJECTD)(?:[\s\0]|$)/u
 
 /** Parses the fields of a textual receipt, by their lower-case names without spaces. */
-export const receiptFields = (content: string): ReadonlyMap<string, string> => {
+export const receiptFields = (text: string): ReadonlyMap<string, string> => {
   const fields = new Map<string, string>()
-  // SMSCs end a text with NUL, as in C, or separate fields by line breaks.
-  const text = content.replaceAll(/\p{Cc}/gu, ' ')
   // The field `text` is the last one. It quotes the message, which may itself look like fields.
-  const sample = /(?:^|[\s,;])text\s*:/iu.exec(text)
+  const sample = SAMPLE.exec(text)
   const fieldText = sample === null ? text : text.slice(0, sample.index)
   const names = Array.from(fieldText.matchAll(NAME))
   for (const [i, match] of names.entries()) {
-    const name = match[1]!.toLowerCase().replace(/\s/gu, '')
+    const name = match[1]!.toLowerCase().replace(/[\s_]/gu, '')
     const value = fieldText.slice(match.index + match[0].length, names[i + 1]?.index ?? fieldText.length)
-    if (!fields.has(name)) fields.set(name, value.trim().split(/[\s,;]/u)[0] ?? '')
+    if (!fields.has(name)) fields.set(name, value.trim().split(/[\s\0,;]/u)[0] ?? '')
   }
   const bare = BARE_STATE.exec(fieldText)?.[1]
   if (fields.has('id') && !fields.has('stat') && bare !== undefined) fields.set('stat', bare)
@@ -135,20 +148,21 @@ const loggable = (state: string): string | null => (/^(?:[A-Z]{1,10}|\d{1,3})$/u
 export const readReceipt = (pdu: Pdu, errors: SmppErrors): Receipt | Unreadable => {
   const fields = fieldsOf(pdu)
   const ids = [pdu.text('receipted_message_id'), fields.get('id') ?? '']
-  const id = ids.map((candidate) => candidate.trim()).find(isOperatorId)
+    .map((candidate) => candidate.trim())
+    .filter(isOperatorId)
   const number = pdu.number('message_state')
   const states = [
     number === null ? '' : String(number),
     fields.get('stat')?.toUpperCase() ?? '',
     messageType(pdu) === USER_ACKNOWLEDGEMENT ? 'READ' : '',
   ].filter((state) => state !== '')
-  if (id === undefined) return { field: 'id', value: null }
+  if (ids.length === 0) return { field: 'id', value: null }
   if (!states.some((state) => meaningOfState(errors, state) !== null)) {
     return { field: 'stat', value: states.map(loggable).find((state) => state !== null) ?? null }
   }
   const error = fields.get('err') || networkError(pdu.octets('network_error_code'))
   return {
-    id,
+    ids,
     states,
     error: error === null ? null : canonicalErrorCode(error),
     doneAt: doneAtOf(fields.get('donedate') ?? ''),
@@ -184,6 +198,15 @@ export const outcomeOf = (receipt: Receipt, errors: SmppErrors): ReportedOutcome
   }
 }
 
-/** Returns the id in the form of the answer to the submit. */
-export const reportedId = (receipt: Receipt, format: IdFormat): string | null =>
-  canonicalId(format, 'receipt', receipt.id)
+/**
+ * Returns the id in the form of the answer to the submit. The TLV often repeats the id of the answer (SMPP
+ * 3.4, 5.3.2.12), beside a text with the notation of receipts. Then both are the same number. Otherwise
+ * the TLV overrides the text.
+ */
+export const reportedId = ({ ids }: Receipt, format: IdFormat): string | null => {
+  const [first, second] = ids
+  if (first === undefined) return null
+  const repeated = canonicalId(format, 'answer', first)
+  if (second !== undefined && repeated === canonicalId(format, 'receipt', second)) return repeated
+  return hasNotation(format, 'receipt', first) ? canonicalId(format, 'receipt', first) : repeated
+}

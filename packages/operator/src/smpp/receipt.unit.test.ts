@@ -25,7 +25,7 @@ const USUAL =
 describe('a textual receipt', () => {
   it('is parsed', () => {
     expect(readReceipt(receiptPdu(USUAL))).toEqual({
-      id: '0123456789',
+      ids: ['0123456789'],
       states: ['DELIVRD'],
       error: '0',
       doneAt: Date.UTC(2026, 10, 21, 13, 1),
@@ -36,13 +36,13 @@ describe('a textual receipt', () => {
     expect(
       readReceipt(receiptPdu('Stat: undeliv, ERR:0b1, doneDate:20261121130159, ID: e2c5-6db5;dlvrd:000')),
     ).toEqual({
-      id: 'e2c5-6db5',
+      ids: ['e2c5-6db5'],
       states: ['UNDELIV'],
       error: 'B1',
       doneAt: Date.UTC(2026, 10, 21, 13, 1, 59),
     })
     expect(readReceipt(receiptPdu('id:1 stat:EXPIRED'))).toEqual({
-      id: '1',
+      ids: ['1'],
       states: ['EXPIRED'],
       error: null,
       doneAt: null,
@@ -52,7 +52,7 @@ describe('a textual receipt', () => {
   it('is parsed with an empty field, and with an id whose characters have other codes in GSM 03.38', () => {
     expect(receiptFields('id: sub:001 stat:').get('id')).toBe('')
     expect(readReceipt(receiptPdu('id: stat:DELIVRD'))).toBeNull()
-    expect(readReceipt(receiptPdu('id:a_b@c$1 stat:DELIVRD'))?.id).toBe('a_b@c$1')
+    expect(readReceipt(receiptPdu('id:a_b@c$1 stat:DELIVRD'))?.ids).toEqual(['a_b@c$1'])
   })
 
   it('ignores fields in the quoted message', () => {
@@ -120,7 +120,7 @@ describe('a receipt in TLVs', () => {
         network_error_code: Buffer.from([3, 1, 2]),
       }),
     )
-    expect(receipt).toMatchObject({ id: 'abc', states: ['5', 'DELIVRD'], error: '0' })
+    expect(receipt).toMatchObject({ ids: ['abc', '0123456789'], states: ['5', 'DELIVRD'], error: '0' })
   })
 
   it('needs no text', () => {
@@ -130,7 +130,7 @@ describe('a receipt in TLVs', () => {
       network_error_code: Buffer.from([3, 1, 2]),
     })
     expect(isReceipt(pdu)).toBe(true)
-    expect(readReceipt(pdu)).toEqual({ id: 'abc', states: ['5'], error: '258', doneAt: null })
+    expect(readReceipt(pdu)).toEqual({ ids: ['abc'], states: ['5'], error: '258', doneAt: null })
   })
 })
 
@@ -163,6 +163,8 @@ describe('the type of a delivery', () => {
     [0x08, true],
     [0x10, true],
     [0x20, true],
+    [0x0c, true],
+    [0x24, true],
     [0x18, false],
   ])('esm_class %i: %s', (esm_class, expected) => {
     expect(isReceipt(receiptPdu(USUAL, { esm_class }))).toBe(expected)
@@ -182,7 +184,7 @@ describe('the type of a delivery', () => {
 
 describe('the outcome of a receipt', () => {
   const meaning = (state: string, error: string | null = null, errors: SmppErrors = DEFAULT_ERRORS) => {
-    const outcome = outcomeOf({ id: '1', states: [state], error, doneAt: null }, errors)
+    const outcome = outcomeOf({ ids: ['1'], states: [state], error, doneAt: null }, errors)
     return outcome === 'intermediate' ? outcome : [outcome.outcome, outcome.reason]
   }
 
@@ -223,9 +225,15 @@ describe('the outcome of a receipt', () => {
     expect(meaning('DELIVRD', '1', errors)).toEqual(['delivered', null])
   })
 
-  it('has the id of the answer', () => {
-    expect(reportedId({ id: '255', states: ['2'], error: null, doneAt: null }, 'hexadecimal_answer')).toBe(
-      '255',
-    )
+  it.each([
+    ['hexadecimal_answer', ['255'], '255'],
+    ['hexadecimal_answer', ['ff', '0255'], '255'],
+    ['hexadecimal_answer', ['10', '16'], '16'],
+    ['hexadecimal_answer', ['ff'], '255'],
+    ['hexadecimal_answer', ['255', 'other'], '255'],
+    ['decimal_answer', ['255', 'ff'], '255'],
+    ['opaque', ['ff', '255'], 'ff'],
+  ] as const)('has the id of the answer: %s, %j', (format, ids, expected) => {
+    expect(reportedId({ ids, states: ['2'], error: null, doneAt: null }, format)).toBe(expected)
   })
 })

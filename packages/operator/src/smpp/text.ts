@@ -4,6 +4,7 @@
  * their `data_coding`.
  */
 import { encodingOf, fromSeptets, splitParts, toSeptets } from '@hub/domain'
+import { Result } from 'effect'
 
 /** `short_message` of one submit_sm. */
 export interface Segment {
@@ -117,6 +118,26 @@ const alphabetOf = (dataCoding: number): number => {
   return dataCoding >= 0x10 && dataCoding <= 0x1b ? dataCoding & 0x0c : dataCoding
 }
 
+const [bigEndianText, littleEndianText] = [new TextDecoder('utf-16be'), new TextDecoder('utf-16le')]
+const utf8 = new TextDecoder('utf-8', { fatal: true })
+
+/** UCS-2 is big-endian, unless a byte order mark says otherwise. */
+const fromUcs2 = (octets: Uint8Array): string => {
+  const whole = octets.subarray(0, octets.length & ~1)
+  const isLittleEndian = whole[0] === 0xff && whole[1] === 0xfe
+  return (isLittleEndian ? littleEndianText : bigEndianText).decode(whole)
+}
+
+/**
+ * Decodes octets above 127 that the declared alphabet of 7 bits does not have: SMSCs send UTF-8 and Latin-1
+ * with the `data_coding` of the default alphabet.
+ */
+const fromWronglyDeclared = (octets: Uint8Array): string =>
+  Result.getOrElse(
+    Result.try(() => utf8.decode(octets)),
+    () => Buffer.from(octets).toString('latin1'),
+  )
+
 /**
  * Decodes a text by its `data_coding`; `null` for binary data (2, 4), pictograms (9) and reserved values,
  * which have no characters. 0 is the operator's default alphabet (here GSM 03.38), 1 ASCII, 3 Latin-1,
@@ -126,16 +147,34 @@ export const decodeText = (octets: Uint8Array, dataCoding: number): string | nul
   const alphabet = alphabetOf(dataCoding)
   switch (alphabet) {
     case 0:
-      return fromSeptets(octets)
     case 1:
+      if (octets.some((octet) => octet > 0x7f)) return fromWronglyDeclared(octets)
+      return alphabet === 0 ? fromSeptets(octets) : Buffer.from(octets).toString('latin1')
     case 3:
       return Buffer.from(octets).toString('latin1')
     case 8:
-      return Buffer.from(octets.subarray(0, octets.length & ~1))
-        .swap16()
-        .toString('utf16le')
-        .toWellFormed()
+      return fromUcs2(octets)
     default:
       return DECODERS.get(alphabet)?.decode(octets) ?? null
   }
+}
+
+/** The octets of a part without its header. */
+export interface Encoded {
+  readonly octets: Uint8Array
+  readonly dataCoding: number
+}
+
+/**
+ * Decodes the parts of a text, each of which `decodeText` can read. A character may begin in one part and
+ * end in the next one, so parts of one `data_coding` are joined before.
+ */
+export const decodeParts = (parts: ReadonlyArray<Encoded>): string => {
+  const joined: Array<Encoded> = []
+  for (const part of parts) {
+    const last = joined.at(-1)
+    if (last?.dataCoding !== part.dataCoding) joined.push(part)
+    else joined[joined.length - 1] = { ...last, octets: Buffer.concat([last.octets, part.octets]) }
+  }
+  return joined.map(({ dataCoding, octets }) => decodeText(octets, dataCoding) ?? '').join('')
 }
