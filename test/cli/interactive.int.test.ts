@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { ROOT } from '@hub/local-stack'
 import { eventually } from '@hub/testkit'
 import { readEvents, WebhookSignatureError } from '@sms-delivery-hub/client'
+import { Webhook } from 'standardwebhooks'
 import { afterEach, describe, expect, it, type TestContext } from 'vitest'
 import { orSkip } from '../support/external-tools.ts'
 import { type HubCommand, newConfigFolder, startHubCommand } from '../support/hub-command.ts'
@@ -124,9 +125,10 @@ describe('hub listen', () => {
     const hub = await startHub()
     let secret = ''
     let status = 204
-    const receiver = await startReceiver(async ({ body, signature }) => {
+    const receiver = await startReceiver(async ({ body, headers, signature }) => {
       try {
         await readEvents(body, signature, secret)
+        new Webhook(secret).verify(body, headers as Record<string, string>)
         return status
       } catch (error) {
         if (!(error instanceof WebhookSignatureError)) throw error

@@ -1,10 +1,11 @@
 /** A receiver over http on this machine, as an integrator has it beside `hub listen`. */
-import { createServer } from 'node:http'
+import { createServer, type IncomingHttpHeaders } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
 interface Post {
   readonly body: string
   readonly signature: string
+  readonly headers: IncomingHttpHeaders
 }
 
 export interface LocalReceiver {
@@ -26,7 +27,8 @@ export const startLocalReceiver = async (
     let body = ''
     request.on('data', (chunk) => (body += String(chunk)))
     const reply = async (): Promise<void> => {
-      const post = { body, signature: String(request.headers['hub-signature']) }
+      const { headers } = request
+      const post = { body, signature: String(headers['hub-signature']), headers }
       bodies.push(post)
       response.writeHead(await answer(post)).end()
     }

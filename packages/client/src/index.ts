@@ -17,6 +17,7 @@ export type { HubClientOptions } from './http.ts'
 export type { CallOptions, ListPath, PathOf } from './operations.ts'
 export type { BatchMessage, SendAllOptions, SendResult } from './send-all.ts'
 export {
+  headersForTest,
   readEvents,
   type SignatureProblem,
   signForTest,

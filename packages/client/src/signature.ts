@@ -68,11 +68,10 @@ const signedBytes = (timestamp: number, body: Uint8Array): Uint8Array<ArrayBuffe
   return bytes
 }
 
-const keyOf = (secret: string) =>
-  crypto.subtle.importKey('raw', encoder.encode(secret), { name: 'HMAC', hash: 'SHA-256' }, false, [
-    'sign',
-    'verify',
-  ])
+const hmacKey = (bytes: Uint8Array<ArrayBuffer>) =>
+  crypto.subtle.importKey('raw', bytes, { name: 'HMAC', hash: 'SHA-256' }, false, ['sign', 'verify'])
+
+const keyOf = (secret: string) => hmacKey(encoder.encode(secret))
 
 const fromHex = (hex: string): Uint8Array<ArrayBuffer> =>
   Uint8Array.from(hex.match(/../gu) ?? [], (byte) => Number.parseInt(byte, 16))
@@ -177,4 +176,33 @@ export const signForTest = async (
   const key = await keyOf(secret)
   const signature = await crypto.subtle.sign('HMAC', key, signedBytes(timestamp, bytesOf(body)))
   return `t=${timestamp},v1=${toHex(new Uint8Array(signature))}`
+}
+
+const toBase64 = (bytes: Uint8Array): string => btoa(String.fromCharCode(...bytes))
+
+/**
+ * All headers with which the hub would send a body, for tests of a receiver: those of the hub, and those of
+ * Standard Webhooks. `eventBatch`: the id of the batch. `at`: milliseconds since the epoch.
+ */
+export const headersForTest = async (
+  body: Uint8Array | string,
+  secret: string,
+  eventBatch = 'evb_test',
+  at: number = Date.now(),
+): Promise<Record<string, string>> => {
+  const timestamp = Math.floor(at / 1000)
+  const decoded = Uint8Array.from(atob(secret.slice(secret.indexOf('_') + 1)), (one) => one.charCodeAt(0))
+  const signed = new Uint8Array([
+    ...encoder.encode(`${eventBatch}.`),
+    ...signedBytes(timestamp, bytesOf(body)),
+  ])
+  const signature = await crypto.subtle.sign('HMAC', await hmacKey(decoded), signed)
+  return {
+    'content-type': 'application/json',
+    'hub-event-id': eventBatch,
+    'hub-signature': await signForTest(body, secret, at),
+    'webhook-id': eventBatch,
+    'webhook-timestamp': String(timestamp),
+    'webhook-signature': `v1,${toBase64(new Uint8Array(signature))}`,
+  }
 }

@@ -1,9 +1,11 @@
 import { createHmac } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import fc from 'fast-check'
+import { Webhook } from 'standardwebhooks'
 import { Stripe } from 'stripe'
 import { describe, expect, it } from 'vitest'
 import {
+  headersForTest,
   readEvents,
   signForTest,
   TOLERANCE_SECONDS,
@@ -174,6 +176,18 @@ describe('readEvents', () => {
     await expect(readEvents('[', 't=1', SECRET, { now: NOW })).rejects.toThrow(
       expect.objectContaining({ code: 'header_malformed' }),
     )
+  })
+})
+
+describe('headersForTest', () => {
+  it('makes what the libraries of Stripe and of Standard Webhooks verify, for a text and for bytes', async () => {
+    for (const body of [BODY, BODY.toString()]) {
+      const headers = await headersForTest(body, SECRET, 'evb_1')
+      expect(headers).toMatchObject({ 'content-type': 'application/json', 'hub-event-id': 'evb_1' })
+      expect(Stripe.webhooks.constructEvent(BODY, headers['hub-signature']!, SECRET)).toHaveLength(1)
+      expect(new Webhook(SECRET).verify(BODY, headers)).toHaveLength(1)
+      expect(() => new Webhook(PREVIOUS).verify(BODY, headers)).toThrow('No matching signature')
+    }
   })
 })
 

@@ -94,6 +94,13 @@ const HEADERS: ReadonlyArray<JsonObject> = [
     `t=1795253401,v1=${'5f'.repeat(32)}`,
   ),
   header('Hub-Event-Id', 'Identifier of the batch of events, the same in each attempt.', EVENT_BATCH_ID),
+  header('webhook-id', 'The same as `Hub-Event-Id`, under the name of Standard Webhooks.', EVENT_BATCH_ID),
+  header('webhook-timestamp', 'The time in Unix seconds, the same as in `Hub-Signature`.', '1795253401'),
+  header(
+    'webhook-signature',
+    'The signature of Standard Webhooks over id, time and body: `v1,` and its Base64, for each valid secret, separated by spaces.',
+    `v1,${'X19f'.repeat(10)}X18=`,
+  ),
 ]
 
 /** The body of every webhook. `Event` admits the types that are added later. */

@@ -7,6 +7,7 @@ import * as NodeFileSystem from '@effect/platform-node/NodeFileSystem'
 import { describe, expect, it } from '@effect/vitest'
 import { statusResponse, makeCertificateAuthority, tlsReceiver } from '@hub/testkit'
 import { ConfigProvider, Effect, Fiber, Layer, Redacted } from 'effect'
+import { Webhook } from 'standardwebhooks'
 import { Stripe } from 'stripe'
 import { afterAll } from 'vitest'
 import {
@@ -95,6 +96,31 @@ describe('a delivery', () => {
       expect(() => Stripe.webhooks.constructEvent(request!.body, header, SECRET.slice(6))).toThrow(
         /signature/u,
       )
+    }).pipe(Effect.provide(layer)),
+  )
+
+  // Rules: DEL-6, DEL-25, DEL-26
+  it.live('has the headers of Standard Webhooks, and its library verifies them with each secret', () =>
+    Effect.gen(function* () {
+      const receiver = yield* tlsReceiver(certificate)
+      yield* deliver(receiver.url('/hook'))
+      const [request] = receiver.received
+      const headers = request!.headers as Record<string, string>
+      expect(request?.rawHeaders).toEqual(
+        expect.arrayContaining(['webhook-id', 'webhook-timestamp', 'webhook-signature']),
+      )
+      expect(headers['webhook-id']).toBe('evb_01')
+      expect(headers['hub-signature']).toContain(`t=${headers['webhook-timestamp']},`)
+      expect(headers['webhook-signature']).toMatch(/^v1,[A-Za-z0-9+/]{43}= v1,[A-Za-z0-9+/]{43}=$/u)
+      for (const secret of [SECRET, OLD_SECRET]) {
+        expect(new Webhook(secret).verify(request!.body, headers)).toEqual(EVENTS)
+        for (const changed of [{ 'webhook-id': 'evb_02' }, { 'webhook-timestamp': '1' }]) {
+          expect(() => new Webhook(secret).verify(request!.body, { ...headers, ...changed })).toThrow()
+        }
+        expect(() => new Webhook(secret).verify('[]', headers)).toThrow('No matching signature')
+      }
+      const other = `whsec_${randomBytes(32).toString('base64')}`
+      expect(() => new Webhook(other).verify(request!.body, headers)).toThrow('No matching signature')
     }).pipe(Effect.provide(layer)),
   )
 

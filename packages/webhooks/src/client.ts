@@ -1,8 +1,9 @@
 /**
- * Signs a webhook batch, sends it, and decides by the status alone about success. Source: DEL-6 to DEL-14.
+ * Signs a webhook batch, sends it, and decides by the status alone about success. Source: DEL-6 to DEL-14,
+ * DEL-25, DEL-26.
  */
 import { settings } from '@hub/config'
-import { signatureHeader } from '@hub/domain'
+import { signatureHeader, standardKey, standardSignature } from '@hub/domain'
 import { Clock, type Config, Context, Data, Effect, FileSystem, Layer, Redacted } from 'effect'
 import { createSecretKey, type KeyObject, X509Certificate } from 'node:crypto'
 import { createSecureContext, getCACertificates } from 'node:tls'
@@ -91,6 +92,12 @@ export interface WebhookClientShape {
     options?: { readonly deadlineMs?: number },
   ) => Effect.Effect<DeliveryResult, AttemptNotMade>
   readonly openSockets: () => number
+}
+
+/** The keys of one secret for the two signatures. */
+interface SigningKeys {
+  readonly hub: KeyObject
+  readonly standard: KeyObject
 }
 
 /** The deadlines of attempts: for the status and for the discarded body. */
@@ -265,15 +272,16 @@ export const makeWebhookClient = Effect.fnUntraced(function* (
     return url
   }
 
-  // Each key is made once for many deliveries, and is collected with its secret.
-  const keys = new WeakMap<Redacted.Redacted<string>, KeyObject>()
-  const keyOf = (secret: Redacted.Redacted<string>): KeyObject => {
-    let key = keys.get(secret)
-    if (key === undefined) {
-      key = createSecretKey(Redacted.value(secret), 'utf8')
-      keys.set(secret, key)
+  // The keys are made once for many deliveries, and are collected with their secret.
+  const keys = new WeakMap<Redacted.Redacted<string>, SigningKeys>()
+  const keysOf = (secret: Redacted.Redacted<string>): SigningKeys => {
+    let ofSecret = keys.get(secret)
+    if (ofSecret === undefined) {
+      const text = Redacted.value(secret)
+      ofSecret = { hub: createSecretKey(text, 'utf8'), standard: createSecretKey(standardKey(text)) }
+      keys.set(secret, ofSecret)
     }
-    return key
+    return ofSecret
   }
 
   const body = new DeadlineQueue<Attempt>(DISCARDED_BODY_MS, (attempt) => attempt.closeConnection())
@@ -298,12 +306,8 @@ export const makeWebhookClient = Effect.fnUntraced(function* (
     const connection = pool.take(url.origin)
     const attempt = new Attempt(pool, connection, deadlinesOf(deadlineMs), done)
     try {
-      const [current, ...others] = delivery.secrets
-      const signature = signatureHeader(
-        [keyOf(current), ...others.map(keyOf)],
-        Math.floor(clock.currentTimeMillisUnsafe() / 1000),
-        delivery.body,
-      )
+      const signing = delivery.secrets.map(keysOf)
+      const timestamp = Math.floor(clock.currentTimeMillisUnsafe() / 1000)
       connection.client.dispatch(
         {
           path: url.path,
@@ -317,7 +321,22 @@ export const makeWebhookClient = Effect.fnUntraced(function* (
             'Hub-Event-Id',
             delivery.eventBatch,
             'Hub-Signature',
-            signature,
+            signatureHeader(
+              signing.map(({ hub }) => hub),
+              timestamp,
+              delivery.body,
+            ),
+            'webhook-id',
+            delivery.eventBatch,
+            'webhook-timestamp',
+            String(timestamp),
+            'webhook-signature',
+            standardSignature(
+              signing.map(({ standard }) => standard),
+              delivery.eventBatch,
+              timestamp,
+              delivery.body,
+            ),
             ...(delivery.traceparent === undefined ? [] : ['traceparent', delivery.traceparent]),
           ],
           body: delivery.body,

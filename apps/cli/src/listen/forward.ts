@@ -1,6 +1,6 @@
 /** Posts events to a receiver, as a webhook of the hub: the same body, headers and signature. */
 import { setTimeout as delay } from 'node:timers/promises'
-import { type HubEvent, signForTest } from '@sms-delivery-hub/client'
+import { headersForTest, type HubEvent } from '@sms-delivery-hub/client'
 
 /** The hub waits as long for a receiver. */
 const DEADLINE_MS = 10_000
@@ -32,16 +32,15 @@ const reasonOf = (error: unknown): string => {
 export const forward = async (events: ReadonlyArray<HubEvent>, target: Target): Promise<Forwarded> => {
   const { onUnreachable, secret, signal, url } = target
   const body = JSON.stringify(events)
+  const eventBatch = `evb_${events[0]?.id.slice('evt_'.length) ?? ''}`
   for (let tries = 0; ; tries++) {
     const startedAt = performance.now()
     try {
       const response = await fetch(url, {
         method: 'POST',
         headers: {
-          'content-type': 'application/json',
+          ...(await headersForTest(body, secret, eventBatch)),
           'user-agent': 'sms-delivery-hub-cli',
-          'hub-event-id': `evb_${events[0]?.id.slice('evt_'.length) ?? ''}`,
-          'hub-signature': await signForTest(body, secret),
         },
         body,
         redirect: 'manual',

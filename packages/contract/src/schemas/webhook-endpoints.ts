@@ -122,7 +122,7 @@ export const WebhookEndpointWithSecret = Schema.Struct({
   ...webhookEndpointFields,
   secret: Schema.String.check(Schema.isPattern(/^whsec_[A-Za-z0-9+/]{43}=$/u)).annotate({
     description:
-      'Signing secret, shown this once. The whole string is the key of the HMAC-SHA-256 in `Hub-Signature`.',
+      'Signing secret, shown this once. The whole string is the key of the HMAC-SHA-256 in `Hub-Signature`. Libraries of Standard Webhooks take it as it is.',
   }),
 }).annotate({
   identifier: 'WebhookEndpointWithSecret',

@@ -22,7 +22,7 @@ export interface ObservedActivity {
 /** The checks that a person confirms, with their meaning. */
 const CONFIRMATIONS = {
   signature:
-    'Hub-Signature is verified: raw bytes, both secrets of a rotation, five minutes of tolerance (DEL-8 to DEL-10)',
+    'Hub-Signature or webhook-signature is verified: raw bytes, both secrets of a rotation, five minutes of tolerance (DEL-8 to DEL-10, DEL-25, DEL-26)',
   deduplication:
     'Events are dropped by event.id, in any order; unknown types and fields are ignored (DEL-3, DEL-5, VER-8)',
   retries:

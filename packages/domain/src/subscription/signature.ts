@@ -1,4 +1,4 @@
-/** The header `Hub-Signature`. Source: DEL-8 to DEL-10. */
+/** The headers `Hub-Signature` and `webhook-signature`. Source: DEL-8 to DEL-10, DEL-25, DEL-26. */
 import { createHmac, type KeyObject, timingSafeEqual } from 'node:crypto'
 
 /** The largest difference between `t` and the receiver's clock, in seconds. */
@@ -16,7 +16,7 @@ const hmac = (secret: string | KeyObject, timestamp: number, body: Uint8Array) =
  * in whole seconds since the epoch.
  */
 export const signatureHeader = (
-  secrets: readonly [string | KeyObject, ...ReadonlyArray<string | KeyObject>],
+  secrets: ReadonlyArray<string | KeyObject>,
   timestamp: number,
   body: Uint8Array,
 ): string => {
@@ -24,6 +24,27 @@ export const signatureHeader = (
   for (const secret of secrets) header += `,v1=${hmac(secret, timestamp, body).digest('hex')}`
   return header
 }
+
+/** The key of `standardSignature`: the bytes whose Base64 follows `whsec_`. */
+export const standardKey = (secret: string): Buffer =>
+  Buffer.from(secret.slice(secret.indexOf('_') + 1), 'base64')
+
+/**
+ * Makes the header `webhook-signature` of Standard Webhooks, `v1,<base64>[ v1,<base64>]`: HMAC-SHA-256 over
+ * `webhook-id`, a full stop, `webhook-timestamp`, a full stop and the raw body. `keys`: see `standardKey`; the
+ * order is that of `signatureHeader`.
+ */
+export const standardSignature = (
+  keys: ReadonlyArray<Uint8Array | KeyObject>,
+  id: string,
+  timestamp: number,
+  body: Uint8Array,
+): string =>
+  keys
+    .map(
+      (key) => `v1,${createHmac('sha256', key).update(`${id}.${timestamp}.`).update(body).digest('base64')}`,
+    )
+    .join(' ')
 
 /**
  * Returns true if the header signs this body with one of the secrets, within the tolerance of `now`

@@ -1,10 +1,17 @@
 import { createHmac } from 'node:crypto'
 import fc from 'fast-check'
+import { Webhook } from 'standardwebhooks'
 import Stripe from 'stripe'
 import { describe, expect, it } from 'vitest'
 import { enable, healthy, applyAttempt, type FailureStreak } from './health.ts'
 import { nextAttemptAt, RETRY_WINDOW_MS, retryInterval, retryWindowExpired } from './retry.ts'
-import { SIGNATURE_TOLERANCE_SECONDS, signatureHeader, verifySignature } from './signature.ts'
+import {
+  SIGNATURE_TOLERANCE_SECONDS,
+  signatureHeader,
+  standardKey,
+  standardSignature,
+  verifySignature,
+} from './signature.ts'
 
 const MINUTE = 60_000
 const HOUR = 60 * MINUTE
@@ -156,6 +163,37 @@ describe('the signature', () => {
         expect(verifySignature(header, [secret], received, t)).toBe(Buffer.compare(signed, received) === 0)
         expect(verifySignature(header.replace(`t=${t}`, `t=${t + 1}`), [secret], signed, t)).toBe(false)
       }),
+    )
+  })
+})
+
+describe('the signature of Standard Webhooks', () => {
+  // Rules: DEL-25
+  it('is that of the example in the tests of its libraries', () => {
+    const key = standardKey('whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw')
+    const body = Buffer.from('{"test": 2432232314}')
+    expect(standardSignature([key], 'msg_p5jXN8AQM9LWM0D4loKWxJek', 1_614_265_330, body)).toBe(
+      'v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=',
+    )
+  })
+
+  // Rules: DEL-25, DEL-26
+  it('equals the signatures of the library for each secret, whatever the body', () => {
+    const anySecret = fc
+      .uint8Array({ minLength: 1, maxLength: 64 })
+      .map((bytes) => `whsec_${Buffer.from(bytes).toString('base64')}`)
+    fc.assert(
+      fc.property(
+        fc.array(anySecret, { minLength: 1, maxLength: 3 }),
+        fc.json(),
+        fc.integer({ min: 1, max: 4_000_000_000 }),
+        (secrets, body, t) => {
+          const theirs = secrets.map((secret) => new Webhook(secret).sign('evb_1', new Date(t * 1000), body))
+          expect(standardSignature(secrets.map(standardKey), 'evb_1', t, Buffer.from(body))).toBe(
+            theirs.join(' '),
+          )
+        },
+      ),
     )
   })
 })
