@@ -1,0 +1,138 @@
+/**
+ * The libraries of Standard Webhooks in Python, Go and Rust judge a delivery of the webhook client, with
+ * three secrets as during two rotations. Source: DEL-25, DEL-26.
+ */
+import { deepEqual } from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
+import { cpSync, mkdtempSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { makeCertificateAuthority, tlsReceiver } from '@hub/testkit'
+import { AddressPolicy, makeAddressPolicy, makeWebhookClient } from '@hub/webhooks'
+import { Effect, Redacted } from 'effect'
+import { cachedTool, type Found, goModules, pythonTool, runTool } from '../support/external-tools.ts'
+
+const FOLDER = join(import.meta.dirname, 'standard-webhooks')
+const COMPILED_WITHIN_MS = 600_000
+const JUDGED_WITHIN_MS = 60_000
+
+const newSecret = (): string => `whsec_${randomBytes(32).toString('base64')}`
+
+/** What a library is asked: whether the request is valid with the secret. */
+interface Question {
+  readonly name: string
+  readonly valid: boolean
+  readonly secret: string
+  readonly id: string
+  readonly timestamp: string
+  readonly signature: string
+  /** JSON without line breaks and tabs. */
+  readonly body: string
+}
+
+/** Delivers a batch, and asks about it and about changed copies. */
+const questions = Effect.gen(function* () {
+  const authority = yield* Effect.promise(() => makeCertificateAuthority())
+  const receiver = yield* tlsReceiver(yield* Effect.promise(() => authority.issue(['127.0.0.1'])))
+  const policy = makeAddressPolicy({ allowedHosts: new Set(['127.0.0.1']) })
+  const client = yield* makeWebhookClient(authority.pem).pipe(Effect.provideService(AddressPolicy, policy))
+  const secrets = [newSecret(), newSecret(), newSecret()] as const
+  const event = { id: 'evt_1', object: 'event', data: { object: { client_ref: 'заказ 😀' } } }
+  yield* client.deliver({
+    url: receiver.url(),
+    eventBatch: 'evb_1',
+    body: Buffer.from(JSON.stringify([event])),
+    secrets: [Redacted.make(secrets[0]), Redacted.make(secrets[1]), Redacted.make(secrets[2])],
+  })
+  const [request] = receiver.received
+  const header = (name: string): string => String(request?.headers[name])
+  const signature = header('webhook-signature')
+  const received = {
+    valid: true,
+    id: header('webhook-id'),
+    timestamp: header('webhook-timestamp'),
+    signature,
+    body: String(request?.body),
+  }
+  const [secret] = secrets
+  const refused = { ...received, secret, valid: false }
+  const asked: ReadonlyArray<Question> = [
+    ...secrets.map((one, i) => ({ ...received, name: `secret ${i + 1} of 3`, secret: one })),
+    { ...refused, name: 'another secret', secret: newSecret() },
+    { ...refused, name: 'another id', id: 'evb_2' },
+    { ...refused, name: 'another time', timestamp: String(Number(received.timestamp) - 1) },
+    { ...refused, name: 'another body', body: received.body.replace('evt_1', 'evt_2') },
+    { ...refused, name: 'only the signatures of other secrets', signature: signature.replace(/^\S+ /u, '') },
+  ]
+  return asked
+}).pipe(Effect.scoped)
+
+/** A command that answers a file of questions, one a line, with `true` and `false`, one a line. */
+type Judge = Found<{ readonly command: readonly [string, ...ReadonlyArray<string>] }>
+
+const PYTHON_VERSION = '1.1.0'
+
+const pythonJudge = async (): Promise<Judge> => {
+  const found = await pythonTool('standardwebhooks', PYTHON_VERSION)
+  return 'missing' in found
+    ? found
+    : { command: [join(found.folder, 'bin/python'), join(FOLDER, 'judge.py')] }
+}
+
+/** The versions are in `go.mod` and `Cargo.toml`. */
+const goJudge = async (): Promise<Judge> => {
+  const folder = mkdtempSync(join(tmpdir(), 'standard-webhooks-'))
+  cpSync(join(FOLDER, 'go'), folder, { recursive: true })
+  const found = await goModules(folder)
+  if ('missing' in found) return found
+  const program = join(folder, 'judge')
+  const built = await runTool('go', ['build', '-o', program, '.'], {
+    cwd: folder,
+    withinMs: COMPILED_WITHIN_MS,
+  })
+  return built.code === 0 ? { command: [program] } : { missing: built.text }
+}
+
+const rustJudge = async (): Promise<Judge> => {
+  const found = await cachedTool('standardwebhooks-rust-1.0.1', (folder) => {
+    const built = join(folder, 'target')
+    const args = ['--locked', '--path', join(FOLDER, 'rust'), '--root', folder, '--target-dir', built]
+    return runTool('cargo', ['install', ...args], { withinMs: COMPILED_WITHIN_MS })
+  })
+  return 'missing' in found ? found : { command: [join(found.folder, 'bin/judge')] }
+}
+
+/** Lets a library answer all questions. Throws if an answer is wrong. */
+const judge = async (found: Judge): Promise<Found<{ readonly right: number }>> => {
+  if ('missing' in found) return found
+  const asked = await Effect.runPromise(questions)
+  const file = join(mkdtempSync(join(tmpdir(), 'standard-webhooks-')), 'questions.tsv')
+  const lines = asked.map(({ body, id, secret, signature, timestamp }) =>
+    [secret, id, timestamp, signature, body].join('\t'),
+  )
+  writeFileSync(file, lines.join('\n'))
+  const [command, ...args] = found.command
+  const { code, text } = await runTool(command, [...args, file], { withinMs: JUDGED_WITHIN_MS })
+  const answers = text.trim().split('\n')
+  deepEqual(
+    { code, answers: asked.map(({ name }, i) => `${name}: ${answers[i]}`), count: answers.length },
+    { code: 0, answers: asked.map(({ name, valid }) => `${name}: ${valid}`), count: asked.length },
+  )
+  return { right: answers.length }
+}
+
+/** Python's library alone, which `npm test` runs too. */
+export const judgeWithPython = async () => judge(await pythonJudge())
+
+export const judgeStandardWebhooks = async (): Promise<void> => {
+  for (const [language, find] of [
+    ['Python', pythonJudge],
+    ['Go', goJudge],
+    ['Rust', rustJudge],
+  ] as const) {
+    const done = await judge(await find())
+    console.log(
+      `${language}: ${'missing' in done ? `skipped, because ${done.missing}` : `${done.right} right answers`}`,
+    )
+  }
+}
