@@ -31,7 +31,7 @@ export interface Figures {
   readonly refusals: Readonly<Record<string, number>>
   /** Answers 5xx, and broken connections, that are not from the hub. */
   readonly ingressErrors: number
-  /** From the first refusal of a code until it is accepted, at most. In milliseconds. */
+  /** From the first request of a code that was refused until it is accepted, at most. In milliseconds. */
   readonly codesRefusedMs: number
   /**
    * From the acceptance to the answer of the operator, in milliseconds: the 99th percentile and the longest. While

@@ -1,5 +1,5 @@
 /** Runs kubectl against one cluster. */
-import { attempt, type Ended, run } from './shell.ts'
+import { attempt, type Ended, run } from '../support/shell.ts'
 
 export interface Kubectl {
   readonly kubeconfig: string

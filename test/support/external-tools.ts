@@ -2,14 +2,11 @@
  * Runs third-party tools. The first test that needs a tool installs it into the cache folder, once
  * for each version.
  */
-import { execFile } from 'node:child_process'
 import { copyFileSync, existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
-import { promisify } from 'node:util'
 import { ensureJars, findJava, type JarSet, readSettings, UserError } from '@hub/local-stack'
 import type { TestContext } from 'vitest'
-
-const run = promisify(execFile)
+import { attempt } from './shell.ts'
 
 /** A package index that does not respond must not block the tests. */
 const INSTALL_WITHIN_MS = 180_000
@@ -38,30 +35,19 @@ export interface Output {
   readonly text: string
 }
 
-/** Runs a program to its end, with any exit code. */
+/** Runs a program to its end, with any exit code. One that does not start has the code 127. */
 export const runTool = async (
   command: string,
   args: ReadonlyArray<string>,
   options: { readonly cwd?: string; readonly withinMs: number },
 ): Promise<Output> => {
-  try {
-    const { stderr, stdout } = await run(command, [...args], {
-      ...(options.cwd === undefined ? {} : { cwd: options.cwd }),
-      timeout: options.withinMs,
-      maxBuffer: 64 * 1024 * 1024,
-    })
-    return { code: 0, text: stdout + stderr }
-  } catch (error) {
-    const { code, killed, stderr, stdout } = error as {
-      code?: unknown
-      killed?: boolean
-      stdout?: string
-      stderr?: string
-    }
-    const reason = killed === true ? `ended, because it took more than ${options.withinMs} ms\n` : ''
-    const text = `${reason}${stdout ?? ''}${stderr ?? ''}`
-    return { code: typeof code === 'number' ? code : 1, text: text === '' ? String(error) : text }
-  }
+  const ended = attempt(command, args, options).catch((error: unknown) => ({
+    code: 127,
+    stdout: '',
+    stderr: String(error),
+  }))
+  const { code, stderr, stdout } = await ended
+  return { code, text: stdout + stderr }
 }
 
 /**

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { eventually } from '@hub/testkit'
 import type { Kubectl } from '../kubectl.ts'
 import { manifest } from '../manifests.ts'
-import { run } from '../shell.ts'
+import { run } from '../../support/shell.ts'
 import { imageOf, NAME_SERVICE, SERVERS } from './plan.ts'
 import type { Programs } from './programs.ts'
 

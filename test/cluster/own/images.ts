@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, renameSync, rmSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { cachedTool, runTool } from '../../support/external-tools.ts'
 import { imageBuilder } from '../../operating/manifests/image-builder.ts'
-import { run } from '../shell.ts'
+import { run } from '../../support/shell.ts'
 import { imageOf } from './plan.ts'
 import type { Programs } from './programs.ts'
 

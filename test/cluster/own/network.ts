@@ -1,5 +1,5 @@
 /** The network of the nodes: a bridge on this machine, and a network namespace for each node. */
-import { script } from '../shell.ts'
+import { script } from '../../support/shell.ts'
 import { BRIDGE, CONTROL_GROUP, MACHINE, NODES, SERVERS } from './plan.ts'
 
 const addresses = [...SERVERS.kafka, SERVERS.postgres, SERVERS.standby, SERVERS.redis, SERVERS.operator]

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { eventually } from '@hub/testkit'
 import type { Kubectl } from '../kubectl.ts'
-import { attempt, run } from '../shell.ts'
+import { attempt, run } from '../../support/shell.ts'
 import type { OwnCluster } from './control-plane.ts'
 import { writeKubeconfig } from './control-plane.ts'
 import {

@@ -15,7 +15,7 @@ import {
 import { delimiter, dirname, join } from 'node:path'
 import { UserError } from '@hub/local-stack'
 import type { Found } from '../../support/external-tools.ts'
-import { run } from '../shell.ts'
+import { run } from '../../support/shell.ts'
 
 /** A Go module whose programs the cluster uses. */
 interface Module {

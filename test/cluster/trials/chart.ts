@@ -6,7 +6,7 @@ import type { Cluster } from '../cluster.ts'
 import { APPS, applyOverlay, NAMESPACE, rolledOut } from '../deploy.ts'
 import { POD_NETWORK } from '../own/plan.ts'
 import { USER } from '../servers.ts'
-import { run } from '../shell.ts'
+import { run } from '../../support/shell.ts'
 import { inSteps, type Trial, untilRolledOut } from './trial.ts'
 
 const CHART = join(ROOT, 'infra/helm/sms-delivery-hub')

@@ -3,7 +3,7 @@ import { mkdirSync, symlinkSync, existsSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import type { Cluster } from '../cluster.ts'
 import { writeOverlay } from '../deploy.ts'
-import { script } from '../shell.ts'
+import { script } from '../../support/shell.ts'
 
 const WITHIN_MS = 600_000
 

@@ -3,7 +3,7 @@ import { ROOT } from '@hub/local-stack'
 import { join } from 'node:path'
 import { eventually } from '@hub/testkit'
 import { APPS } from '../deploy.ts'
-import { run } from '../shell.ts'
+import { run } from '../../support/shell.ts'
 import type { Trial } from './trial.ts'
 
 const SEEN = { withinMs: 180_000, everyMs: 3000 } as const

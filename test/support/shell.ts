@@ -29,6 +29,8 @@ export const attempt = (
       env: { ...process.env, ...options.env },
       stdio: 'pipe',
     })
+    child.stdout.setEncoding('utf8')
+    child.stderr.setEncoding('utf8')
     let stdout = ''
     let stderr = ''
     let isLate = false
@@ -36,8 +38,8 @@ export const attempt = (
       isLate = true
       child.kill('SIGKILL')
     }, options.withinMs ?? WITHIN_MS)
-    child.stdout.on('data', (chunk) => (stdout += chunk))
-    child.stderr.on('data', (chunk) => (stderr += chunk))
+    child.stdout.on('data', (text: string) => (stdout += text))
+    child.stderr.on('data', (text: string) => (stderr += text))
     // A program may end before it has read its input.
     child.stdin.on('error', () => {})
     child.stdin.end(options.input ?? '')
@@ -47,6 +49,7 @@ export const attempt = (
     })
     child.once('close', (code) => {
       clearTimeout(timer)
+      if (isLate) stderr += `ended, because it took more than ${options.withinMs ?? WITHIN_MS} ms\n`
       resolve({ code: isLate ? 124 : (code ?? 1), stdout, stderr })
     })
   })
