@@ -61,7 +61,6 @@ const build = async (out: string): Promise<void> => {
     files: ['hub.mjs', 'LICENCES.txt'],
     // AbortSignal.any, as in the client.
     engines: { node: '>=20.3' },
-    publishConfig: { provenance: true },
   }
   writeFileSync(join(out, 'package.json'), `${JSON.stringify(published, null, 2)}\n`)
 }

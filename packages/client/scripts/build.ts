@@ -61,8 +61,6 @@ const build = (out: string): void => {
       './package.json': './package.json',
     },
     files: ['esm', 'cjs', 'conformance'],
-    // npm adds a signed statement of the commit and the build, where the registry supports it.
-    publishConfig: { provenance: true },
   }
   writeFileSync(join(out, 'package.json'), `${JSON.stringify(published, null, 2)}\n`)
 }

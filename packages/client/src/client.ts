@@ -71,9 +71,13 @@ const pathMethods = (call: Call): PathMethods => {
       yield* page.data
       if (!page.has_more || page.next_cursor === null) return
       checkCursor(page.next_cursor)
-      // The API refuses a cursor together with `created_after`.
-      const { created_after: _, ...rest } = query
-      query = { ...rest, starting_after: page.next_cursor }
+      // The events go on from a moment or from a cursor. In other lists, `created_after` is a filter.
+      const { created_after, ...rest } = query
+      query = {
+        ...rest,
+        ...(path === '/v1/events' ? {} : { created_after }),
+        starting_after: page.next_cursor,
+      }
     }
   }
   // The cast gives each method the types of the API description.

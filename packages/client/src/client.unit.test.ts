@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
-import { describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import manifest from '../package.json' with { type: 'json' }
 import { createHubClient, type HubClient, makeHubClient } from './client.ts'
 import {
   HubAuthenticationError,
@@ -13,6 +14,14 @@ import {
   HubUnavailableError,
 } from './errors.ts'
 import type { BatchMessage, SendResult } from './send-all.ts'
+
+// Waits are the shortest ones, except where a test says otherwise.
+beforeEach(() => {
+  vi.spyOn(Math, 'random').mockReturnValue(0)
+})
+afterEach(() => {
+  vi.restoreAllMocks()
+})
 
 interface Seen {
   readonly method: string
@@ -94,6 +103,12 @@ describe('a call', () => {
     expect(seen[4]).toMatchObject({ body: '{"description":null}' })
   })
 
+  it('names the client and its version', async () => {
+    const { hub, seen } = hubOf([json(200, {})])
+    await hub.account.get()
+    expect(seen[0]?.headers['user-agent']).toBe(`sms-delivery-hub-client/${manifest.version}`)
+  })
+
   it('asks for JSON and has its type where the hub also answers in another media type', async () => {
     const counts = { accepted: 1, price: { amount: '2.00', currency: 'RUB' } }
     const { hub, seen } = hubOf([json(200, { object: 'stats', totals: counts, data: [] })])
@@ -155,6 +170,22 @@ describe('a retry', () => {
       expect(keys.size).toBe(1)
       expect([...keys][0]).toMatch(/^[0-9a-f-]{36}$/u)
     }
+  })
+
+  it('waits up to half as long again at random, and never longer than 30 s', async () => {
+    const waitsAt = async (part: number, answer: () => Answer): Promise<ReadonlyArray<number>> => {
+      vi.mocked(Math.random).mockReturnValue(part)
+      const { hub, waits } = hubOf([answer], 8)
+      await expect(hub.account.get()).rejects.toBeInstanceOf(HubError)
+      return waits
+    }
+    const shortest = [500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000]
+    expect(await waitsAt(0, failing(500, 'internal_error'))).toEqual(shortest)
+    const middle = [625, 1250, 2500, 5000, 10_000, 20_000, 30_000, 30_000]
+    expect(await waitsAt(0.5, failing(500, 'internal_error'))).toEqual(middle)
+    // Never earlier than the hub asks for.
+    expect(new Set(await waitsAt(0.5, failing(503, 'overloaded', 8)))).toEqual(new Set([10_000]))
+    expect(new Set(await waitsAt(0.5, failing(503, 'overloaded', 29)))).toEqual(new Set([30_000]))
   })
 
   it('is limited, and then the call fails with the last error', async () => {
@@ -723,6 +754,25 @@ describe('a list', () => {
     expect(seen.map(({ url }) => new URL(url).search)).toEqual([
       '?created_after=2026-11-21T09%3A30%3A00.000Z&limit=2',
       '?limit=2&starting_after=evt_2',
+    ])
+  })
+
+  // Rules: MSG-37, SUB-31
+  it('keeps created_after on all pages where it is a filter', async () => {
+    const page = (more: boolean) => json(200, { data: [{ id: 'id_1' }], has_more: more, next_cursor: 'id_1' })
+    const { hub, seen } = hubOf([page(true), page(false), page(true), page(false)])
+    const query = { created_after: '2026-11-21T09:30:00.000Z' }
+    for (const list of [hub.messages.list(query), hub.webhookEndpoints.deliveries('we_1', query)]) {
+      for await (const _ of list);
+    }
+    expect(seen.map(({ url }) => new URL(url).searchParams.get('created_after'))).toEqual(
+      Array(4).fill('2026-11-21T09:30:00.000Z'),
+    )
+    expect(seen.map(({ url }) => new URL(url).searchParams.get('starting_after'))).toEqual([
+      null,
+      'id_1',
+      null,
+      'id_1',
     ])
   })
 })

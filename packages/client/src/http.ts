@@ -2,6 +2,7 @@
 import { readJson } from './answer.ts'
 import { errorOfAnswer, HubConnectionError, HubError, HubOptionError } from './errors.ts'
 import type { CallOptions, Method } from './operations.ts'
+import { VERSION } from './version.ts'
 
 export interface HubClientOptions {
   /** The URL of the hub without `/v1`, such as `https://hub.example.com`. */
@@ -45,12 +46,19 @@ export const waitFor: Wait = (ms, signal) =>
 
 /** Wait before a retry without `retry_after`: 0.5 s, 1 s, 2 s, …, at most `LONGEST_WAIT_MS`. */
 const FIRST_WAIT_MS = 500
+/** Up to this part is added at random, so that clients that failed together do not come back together. */
+const JITTER = 0.5
 /** The client does not wait longer than this within a call: the caller decides. */
 export const LONGEST_WAIT_MS = 30_000
 
-/** The wait before the next attempt, in milliseconds. `tries`: the failed attempts before this one. */
-export const waitBefore = (tries: number, retryAfter: number | null): number =>
-  retryAfter === null ? Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** tries) : retryAfter * 1000
+/**
+ * The wait before the next attempt, in milliseconds. It is never shorter than `retryAfter`, in seconds, and longer
+ * than `LONGEST_WAIT_MS` only if `retryAfter` is. `tries`: the failed attempts before this one.
+ */
+export const waitBefore = (tries: number, retryAfter: number | null): number => {
+  const ms = retryAfter === null ? Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** tries) : retryAfter * 1000
+  return Math.max(ms, Math.min(LONGEST_WAIT_MS, ms * (1 + JITTER * Math.random())))
+}
 
 /** Checks the URL of the hub, and returns it without a trailing slash. */
 const readBaseUrl = (text: string): string => {
@@ -127,7 +135,12 @@ export const makeCall = (client: HubClientOptions, wait: Wait): Call => {
 
   return async (method, template, options = {}) => {
     const url = urlOf(baseUrl, template, options)
-    const headers: Record<string, string> = { authorization: `Bearer ${apiKey}`, accept: 'application/json' }
+    const headers: Record<string, string> = {
+      authorization: `Bearer ${apiKey}`,
+      accept: 'application/json',
+      // A browser sends its own instead.
+      'user-agent': `sms-delivery-hub-client/${VERSION}`,
+    }
     // All attempts have the same key, so the hub does nothing twice.
     if (method === 'post' && options.idempotencyKey !== null) {
       headers['idempotency-key'] = options.idempotencyKey ?? crypto.randomUUID()
