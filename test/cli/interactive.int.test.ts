@@ -187,6 +187,41 @@ describe('hub listen', () => {
     await eventually(() => receiver.bodies.length === 1)
   })
 
+  it('posts each type to the address of its route, with the same secret', async () => {
+    const hub = await startHub()
+    const general = await startReceiver(() => 204)
+    const delivered = await startReceiver(() => 500)
+    const route = ['--route', `message.delivered=${delivered.url}`]
+    const config = newConfigFolder()
+    const listening = start(hub, ['listen', '--forward-to', general.url, ...route, '--json'], config)
+    await eventually(() => listening.out().includes('\n'))
+    const listed = JSON.parse(listening.out().split('\n')[0] ?? '')
+    expect(listed).toMatchObject({
+      forward_to: general.url,
+      routes: { 'message.delivered': delivered.url },
+    })
+    const types = ['message.sent', 'message.delivered', 'message.expired']
+    for (const type of types) hub.record(type)
+    await eventually(() => general.bodies.length >= 1 && delivered.bodies.length >= 1)
+    const typesAt = async ({ bodies }: LocalReceiver): Promise<ReadonlyArray<string>> => {
+      const events = bodies.map(({ body, signature }) => readEvents(body, signature, listed.secret))
+      return (await Promise.all(events)).flat().map(({ type }) => type)
+    }
+    await eventually(async () => (await typesAt(general)).length === 2)
+    expect(await typesAt(general)).toEqual(['message.sent', 'message.expired'])
+    expect(await typesAt(delivered)).toEqual(['message.delivered'])
+    await eventually(() => listening.err().includes('The receiver answered 500'))
+    listening.child.kill('SIGINT')
+    await listening.ended
+
+    // Only routes: other types are not asked for.
+    const only = start(hub, ['listen', ...route], config)
+    await eventually(() => only.out().includes(`Passing new events on to ${delivered.url}.`))
+    for (const words of [[], ['--type', 'message.sent', ...route], ['--route', 'message.sent=nowhere']]) {
+      expect(await start(hub, ['listen', ...words], config).ended).toBe(2)
+    }
+  })
+
   it('does not remember a position that the hub does not know', async () => {
     const hub = await startHub()
     const config = newConfigFolder()

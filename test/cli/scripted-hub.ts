@@ -36,6 +36,10 @@ const listOf = (data: ReadonlyArray<unknown>): object => ({
 export interface Options {
   /** The request that is never answered, such as `POST /v1/messages`. */
   readonly held?: string
+  /** The number of messages that `GET /v1/messages` lists, `msg_1` to `msg_<number>`. */
+  readonly messages?: number
+  /** Requests with this `starting_after` are not answered before `release`. */
+  readonly heldCursor?: string
   /** The time that each answer to a batch or its estimate takes. */
   readonly batchMs?: number
 }
@@ -48,6 +52,10 @@ export interface ScriptedHub {
   readonly record: (type: string) => string
   /** Which requests have arrived. */
   readonly requests: () => ReadonlySet<string>
+  /** Answers requests with `heldCursor` from now on. */
+  readonly release: () => void
+  /** The `starting_after` of each request, in order; `null` without one. */
+  readonly cursors: () => ReadonlyArray<string | null>
   /** Waits until this request has arrived, such as `GET /v1/events`. */
   readonly arrived: (request: string) => Promise<unknown>
   /** Answers no more requests, also on open connections. */
@@ -56,8 +64,15 @@ export interface ScriptedHub {
   readonly start: () => Promise<void>
 }
 
-export const startScriptedHub = async ({ batchMs = 0, held }: Options = {}): Promise<ScriptedHub> => {
+export const startScriptedHub = async ({
+  batchMs = 0,
+  held,
+  heldCursor,
+  messages: messageCount = 0,
+}: Options = {}): Promise<ScriptedHub> => {
   const requests = new Set<string>()
+  const cursors: Array<string | null> = []
+  let isReleased = false
   const events: Array<{ readonly id: string }> = []
 
   /** `null`: not found. */
@@ -78,6 +93,16 @@ export const startScriptedHub = async ({ batchMs = 0, held }: Options = {}): Pro
         if (after !== null && index === -1) return null
         const data = events.slice(index + 1)
         return { object: 'list', data, has_more: false, next_cursor: data.at(-1)?.id ?? after }
+      }
+      case 'GET /v1/messages': {
+        const first = Number((query.get('starting_after') ?? 'msg_0').slice('msg_'.length)) + 1
+        if (first > messageCount) return null
+        const end = Math.min(messageCount + 1, first + Number(query.get('limit')))
+        const data = Array.from({ length: end - first }, (_, index) => ({
+          ...MESSAGE,
+          id: `msg_${first + index}`,
+        }))
+        return { object: 'list', data, has_more: end <= messageCount, next_cursor: data.at(-1)?.id }
       }
       case 'POST /v1/messages':
       case 'GET /v1/messages/msg_1':
@@ -111,7 +136,9 @@ export const startScriptedHub = async ({ batchMs = 0, held }: Options = {}): Pro
     incoming.on('data', (chunk) => (body += String(chunk)))
     const reply = async (): Promise<void> => {
       requests.add(request)
-      if (request === held) return
+      const cursor = searchParams.get('starting_after')
+      cursors.push(cursor)
+      if (request === held || (cursor !== null && cursor === heldCursor && !isReleased)) return
       const found = await answer(request, searchParams, body)
       const notFound = { error: { code: 'not_found', message: 'words', param: 'starting_after' } }
       response
@@ -140,6 +167,10 @@ export const startScriptedHub = async ({ batchMs = 0, held }: Options = {}): Pro
       return id
     },
     requests: () => requests,
+    cursors: () => cursors,
+    release: () => {
+      isReleased = true
+    },
     arrived: (request) => eventually(() => requests.has(request), { everyMs: 10 }),
     stop: () =>
       new Promise((resolve) => {

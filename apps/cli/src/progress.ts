@@ -14,7 +14,7 @@ export const durationText = (seconds: number): string => {
 interface State {
   readonly verb: string
   /** What is counted. */
-  readonly unit: 'rows' | 'lines'
+  readonly unit: 'rows' | 'lines' | 'messages'
   readonly done: number
   /** `null` if it is not known yet. */
   readonly total: number | null

@@ -1,18 +1,12 @@
 /** `hub listen`: passes events on to a receiver on this machine, as signed webhooks. */
-import {
-  CommandFailed,
-  defineCommand,
-  isLoopbackAddress,
-  Json,
-  printNote,
-  usageError,
-} from '@hub/command-line'
+import { CommandFailed, defineCommand, isLoopbackAddress, Json, printNote } from '@hub/command-line'
 import type { HubEvent } from '@sms-delivery-hub/client'
 import { Console, Effect, Option } from 'effect'
 import { Flag } from 'effect/cli'
 import { attempt, clockProblem, connect } from '../connection/connection.ts'
 import { ProcessContext } from '../connection/environment.ts'
 import { forward } from '../listen/forward.ts'
+import { addressesOf, byAddress, identityOf, readTargets } from '../listen/targets.ts'
 import { readState, stateFile, writeState } from '../listen/state.ts'
 import { afterFlag, checkStart, followPages, startOf, typeFlag } from './flags.ts'
 
@@ -49,7 +43,10 @@ export const listen = defineCommand(
       'events to another machine. It prints the secret for ' +
       'the verification; it stays the same for the address. It prints the status and the duration of each ' +
       'post. While the receiver cannot be reached, it waits and repeats. An answer that is not 2xx is printed, ' +
-      'and the next events follow. After a restart, the command continues where it stopped.',
+      'and the next events follow. After a restart, the command continues where it stopped. With --route, the ' +
+      'events of a type go to an address of their own, with the same secret; a type without a route goes to ' +
+      '--forward-to, or nowhere without it. Events that the hub recorded together are posted to one address ' +
+      'after the other.',
     changes: 'A file in ~/.config/sms-delivery-hub/listen with the secret and the position.',
     examples: [
       { command: 'hub listen --forward-to http://localhost:3000/hooks/sms' },
@@ -57,25 +54,37 @@ export const listen = defineCommand(
         command: 'hub listen --forward-to http://localhost:3000/hooks/sms --type message.delivered',
         description: 'Only some types',
       },
+      {
+        command:
+          'hub listen --forward-to http://localhost:3000/hooks/sms --route message.delivered=http://localhost:3000/delivered',
+        description: 'An address for one type',
+      },
     ],
   },
   {
     forwardTo: Flag.String('forward-to').pipe(
       Flag.withDescription('The address of the receiver, http or https'),
+      Flag.optional,
+    ),
+    route: Flag.KeyValuePair('route').pipe(
+      Flag.withDescription('The address for the events of a type, type=address. Repeat it for several types'),
+      Flag.withDefault({}),
     ),
     type: typeFlag,
     after: afterFlag('where it stopped, and with new events at the first start'),
   },
-  Effect.fnUntraced(function* ({ after, forwardTo, type }) {
-    const url = URL.canParse(forwardTo) ? new URL(forwardTo) : null
-    if (url === null || !['http:', 'https:'].includes(url.protocol)) {
-      return yield* usageError('--forward-to must be a URL, such as http://localhost:3000/hooks/sms.')
-    }
+  Effect.fnUntraced(function* ({ after, forwardTo, route, type }) {
+    const targets = readTargets({ forwardTo: Option.getOrNull(forwardTo), route, type })
+    if (targets instanceof CommandFailed) return yield* targets
+    const { types } = targets
+    const addresses = addressesOf(targets)
     const connection = yield* connect
-    if (!isLoopbackAddress(url.href)) {
-      const isReadable = url.protocol === 'http:' ? ' without encryption, so others can read them' : ''
+    for (const url of addresses) {
+      if (isLoopbackAddress(url)) continue
+      const { host, protocol } = new URL(url)
+      const isReadable = protocol === 'http:' ? ' without encryption, so others can read them' : ''
       yield* printNote(
-        `Warning: the events, with the numbers of recipients, go to another machine, ${url.host}${isReadable}.`,
+        `Warning: the events, with the numbers of recipients, go to another machine, ${host}${isReadable}.`,
       )
     }
     const { environment } = yield* ProcessContext
@@ -84,40 +93,61 @@ export const listen = defineCommand(
     const account = yield* attempt((signal) => connection.client.account.get({ signal }))
     const problem = clockProblem(connection)
     if (problem instanceof CommandFailed) return yield* problem
-    const file = stateFile(environment, [connection.baseUrl, account.id, connection.mode, url.href])
+    const file = stateFile(environment, [
+      connection.baseUrl,
+      account.id,
+      connection.mode,
+      ...identityOf(targets),
+    ])
     const state = yield* attempt(async () => readState(file))
     const resumed = Option.isNone(after) ? state.next : null
     const start = resumed ?? (yield* attempt((signal) => startOf(connection, after, signal)))
-    yield* attempt((signal) => checkStart(connection, start, type, signal))
+    yield* attempt((signal) => checkStart(connection, start, types, signal))
     // Also before the first event: a command that is killed until then must not skip what follows.
     yield* attempt(async () => writeState(file, { secret: state.secret, next: start }))
     yield* Console.log(
       json
-        ? JSON.stringify({ object: 'listening', forward_to: url.href, secret: state.secret })
-        : `Secret: ${state.secret}\nPassing ${resumed === null ? 'new events' : `the events after ${resumed.cursor ?? resumed.createdAfter ?? 'the beginning'}`} on to ${url.href}. Ctrl-C ends it.`,
+        ? JSON.stringify({
+            object: 'listening',
+            forward_to: targets.general,
+            routes: targets.routes,
+            secret: state.secret,
+          })
+        : `Secret: ${state.secret}\nPassing ${resumed === null ? 'new events' : `the events after ${resumed.cursor ?? resumed.createdAfter ?? 'the beginning'}`} on to ${addresses.join(', ')}. Ctrl-C ends it.`,
     )
     yield* attempt(async (signal) => {
       const say = (sentence: string): void => console.error(sentence)
       let before = start.cursor ?? (start.createdAfter === undefined ? 'start' : null)
-      // The advice is for the first of several answers that are not 2xx.
-      let wasRefused = false
-      for await (const page of followPages(connection, { start, types: type, signal, say })) {
-        const { ms, status } = await forward(page, {
-          url: url.href,
-          secret: state.secret,
-          signal,
-          onUnreachable: (reason) => say(`${url.href} cannot be reached (${reason}). Waiting for it …`),
-        })
+      // The advice is for the first of several answers of a receiver that are not 2xx.
+      const refusing = new Set<string>()
+      for await (const page of followPages(connection, { start, types, signal, say })) {
+        for (const [url, events] of byAddress(targets, page)) {
+          const { ms, status } = await forward(events, {
+            url,
+            secret: state.secret,
+            signal,
+            onUnreachable: (reason) => say(`${url} cannot be reached (${reason}). Waiting for it …`),
+          })
+          const to = addresses.length === 1 ? '' : `  to ${url}`
+          console.log(
+            json
+              ? JSON.stringify({
+                  object: 'forwarded',
+                  url,
+                  status,
+                  ms,
+                  event_ids: events.map(({ id }) => id),
+                })
+              : `${new Date().toISOString()}  ${status} in ${ms} ms  ${typesOf(events)}${to}`,
+          )
+          if (status >= 200 && status < 300) refusing.delete(url)
+          else if (!refusing.has(url)) {
+            refusing.add(url)
+            say(adviceFor(status, events[0]?.id ?? '', before))
+          }
+        }
         const last = page.at(-1)?.id ?? null
         writeState(file, { secret: state.secret, next: { cursor: last } })
-        console.log(
-          json
-            ? JSON.stringify({ object: 'forwarded', status, ms, event_ids: page.map(({ id }) => id) })
-            : `${new Date().toISOString()}  ${status} in ${ms} ms  ${typesOf(page)}`,
-        )
-        const isRefused = status < 200 || status >= 300
-        if (isRefused && !wasRefused) say(adviceFor(status, page[0]?.id ?? '', before))
-        wasRefused = isRefused
         before = last
       }
     }).pipe(

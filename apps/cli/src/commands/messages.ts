@@ -1,10 +1,11 @@
 /** `hub messages`: reads messages. */
 import { defineCommand, defineGroup, fields, NOTHING, show, showList } from '@hub/command-line'
-import type { operations } from '@sms-delivery-hub/client'
-import { Effect, Option } from 'effect'
-import { Argument, Flag } from 'effect/cli'
+import { Effect } from 'effect'
+import { Argument } from 'effect/cli'
 import { attempt, connect } from '../connection/connection.ts'
-import { choiceFlag, collect, limitFlag } from './flags.ts'
+import { exportMessages } from './export-messages.ts'
+import { collect, limitFlag } from './flags.ts'
+import { filterFlags, queryOf } from './message-filters.ts'
 
 const get = defineCommand(
   'get',
@@ -41,12 +42,6 @@ const get = defineCommand(
   }),
 )
 
-const STATUSES = ['accepted', 'sent', 'delivered', 'undelivered', 'rejected', 'expired'] as const
-
-type Query = NonNullable<operations['messages.list']['parameters']['query']>
-/** Every parameter of the operation, except for the cursor: a list continues by itself. */
-type ListQuery = { readonly [Name in keyof Omit<Query, 'starting_after'>]-?: Query[Name] | undefined }
-
 const list = defineCommand(
   'list',
   {
@@ -59,41 +54,13 @@ const list = defineCommand(
     ],
   },
   {
-    status: choiceFlag('status', STATUSES, 'Only this status'),
-    class: choiceFlag('class', ['otp', 'service'], 'Only this class'),
-    template: Flag.String('template').pipe(Flag.withDescription('Only this template'), Flag.optional),
-    createdAfter: Flag.String('created-after').pipe(
-      Flag.withDescription('Only messages accepted after this moment, such as 2026-11-21T09:30:00.000Z'),
-      Flag.optional,
-    ),
-    createdBefore: Flag.String('created-before').pipe(
-      Flag.withDescription('Only messages accepted before this moment'),
-      Flag.optional,
-    ),
-    clientRef: Flag.String('client-ref').pipe(
-      Flag.withDescription('The message with this id of yours'),
-      Flag.optional,
-    ),
-    batch: Flag.String('batch').pipe(
-      Flag.withDescription('Only this batch'),
-      Flag.withMetavar('bat_…'),
-      Flag.optional,
-    ),
+    ...filterFlags,
     limit: limitFlag,
   },
   Effect.fnUntraced(function* (flags) {
     const { limit } = flags
     const { client } = yield* connect
-    const query: ListQuery = {
-      batch: Option.getOrUndefined(flags.batch),
-      client_ref: Option.getOrUndefined(flags.clientRef),
-      status: Option.getOrUndefined(flags.status),
-      class: Option.getOrUndefined(flags.class),
-      template: Option.getOrUndefined(flags.template),
-      created_after: Option.getOrUndefined(flags.createdAfter),
-      created_before: Option.getOrUndefined(flags.createdBefore),
-      limit: Math.min(limit, 100),
-    }
+    const query = { ...queryOf(flags), limit: Math.min(limit, 100) }
     const rows = yield* attempt((signal) => collect(client.messages.list(query, { signal }), limit))
     yield* showList(rows, {
       id: (row) => row.id,
@@ -110,5 +77,5 @@ const list = defineCommand(
 export const messages = defineGroup(
   'messages',
   { short: 'Read messages', about: 'Reads single messages and lists of messages.' },
-  [get, list],
+  [get, list, exportMessages],
 )

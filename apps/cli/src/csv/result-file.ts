@@ -2,10 +2,11 @@
  * The result file: one line for each row of the CSV, in the order of the rows. It is also the progress
  * of a run: the next start continues behind its last complete line.
  */
-import { createReadStream, rmSync, writeFileSync } from 'node:fs'
-import { type FileHandle, open, readFile } from 'node:fs/promises'
+import { createReadStream } from 'node:fs'
+import { type FileHandle, open } from 'node:fs/promises'
 import { refused } from '@hub/command-line'
 import { csvLine, onOneLine } from '@hub/text'
+import { takeLock } from './lock.ts'
 import { clientRefOf } from './run-id.ts'
 
 export const OUTCOMES = ['accepted', 'duplicate', 'rejected', 'skipped'] as const
@@ -92,37 +93,6 @@ const readProgress = async (path: string, runId: string): Promise<Progress | nul
 /** The last row of earlier starts. Changes nothing. */
 export const lastResultOf = async (path: string, runId: string): Promise<Position> =>
   (await readProgress(path, runId))?.last ?? NOWHERE
-
-/** Whether a process with this id runs. */
-const isRunning = (pid: number): boolean => {
-  try {
-    process.kill(pid, 0)
-    return true
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EPERM'
-  }
-}
-
-/** Takes the lock of a result file, so that two processes do not write it. A killed process leaves it. */
-const takeLock = async (path: string): Promise<() => void> => {
-  const lock = `${path}.lock`
-  for (;;) {
-    try {
-      writeFileSync(lock, String(process.pid), { flag: 'wx' })
-      return () => rmSync(lock, { force: true })
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
-    }
-    const holder = Number(await readFile(lock, 'utf8').catch(() => ''))
-    if (Number.isSafeInteger(holder) && holder > 0 && isRunning(holder)) {
-      throw refused(
-        'run_in_progress',
-        `Another process (${holder}) writes ${path}. If it is no run of this command, delete ${lock}.`,
-      )
-    }
-    rmSync(lock, { force: true })
-  }
-}
 
 export interface ResultFile {
   /** The last row of earlier starts; 0 at the first one. */
