@@ -5,9 +5,11 @@
  *
  * A judge throws if it finds a fault. If this machine cannot run it, it says why.
  */
+import { judgeGosmpp } from './gosmpp.ts'
 import { judgeStandardWebhooks } from './standard-webhooks.ts'
 
 const JUDGES: Readonly<Record<string, () => Promise<void>>> = {
+  gosmpp: judgeGosmpp,
   'standard-webhooks': judgeStandardWebhooks,
 }
 

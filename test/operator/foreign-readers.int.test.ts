@@ -17,6 +17,7 @@ const READER = join(import.meta.dirname, 'read_pdus.py')
 
 let tool: Awaited<ReturnType<typeof pythonTool>>
 beforeAll(async () => {
+  console.log('gosmpp takes minutes to compile, so it is not here: npm run interop -- gosmpp')
   tool = await pythonTool('smpplib', '2.2.4', { 'smpp.pdu3': '0.6', gsm0338: '1.1.0' })
 }, 200_000)
 
