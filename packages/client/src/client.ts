@@ -60,7 +60,7 @@ const pathMethods = (call: Call): PathMethods => {
     path: string,
     options: RequestOptions = {},
   ): AsyncGenerator<unknown, void, undefined> {
-    let query = options.query ?? {}
+    const query: Record<string, unknown> = { ...options.query }
     const checkCursor = makeCursorCheck()
     for (;;) {
       const page = (await call('get', path, { ...options, query })) as {
@@ -71,13 +71,9 @@ const pathMethods = (call: Call): PathMethods => {
       yield* page.data
       if (!page.has_more || page.next_cursor === null) return
       checkCursor(page.next_cursor)
+      query['starting_after'] = page.next_cursor
       // The events go on from a moment or from a cursor. In other lists, `created_after` is a filter.
-      const { created_after, ...rest } = query
-      query = {
-        ...rest,
-        ...(path === '/v1/events' ? {} : { created_after }),
-        starting_after: page.next_cursor,
-      }
+      if (path === '/v1/events') delete query['created_after']
     }
   }
   // The cast gives each method the types of the API description.

@@ -57,7 +57,7 @@ export const LONGEST_WAIT_MS = 30_000
  */
 export const waitBefore = (tries: number, retryAfter: number | null): number => {
   const ms = retryAfter === null ? Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** tries) : retryAfter * 1000
-  return Math.max(ms, Math.min(LONGEST_WAIT_MS, ms * (1 + JITTER * Math.random())))
+  return ms > LONGEST_WAIT_MS ? ms : Math.min(LONGEST_WAIT_MS, ms * (1 + JITTER * Math.random()))
 }
 
 /** Checks the URL of the hub, and returns it without a trailing slash. */
