@@ -119,8 +119,8 @@ const envText = (environment: Environment): string =>
     .map(([name, value = '']) => (value.includes("'") ? `${name}="${value}"\n` : `${name}='${value}'\n`))
     .join('')
 
-/** An app starts within 3 s on an idle machine. Five apps on a loaded machine need longer. */
-const APP_READY_WITHIN_MS = 60_000
+/** An app starts within 3 s on an idle machine. Five apps on a loaded machine need longer, up to minutes. */
+const APP_READY_WITHIN_MS = 180_000
 /** command-api exits within 30 s of SIGTERM, the other apps within 10 s. */
 const APP_END_WITHIN_MS = 32_000
 

@@ -38,8 +38,11 @@ export interface Stack {
 /** Prints a line of progress for the user. */
 export type ReportProgress = (line: string) => void
 
-/** Cold starts took 12 s on a loaded machine. Replaying a log after a crash takes longer. */
-const READY_WITHIN_MS = 60_000
+/**
+ * Cold starts took 12 s on a loaded machine, and more than a minute on one whose memory was slow. A server that ends
+ * is noticed at once, so this only ends a wait for one that hangs.
+ */
+const READY_WITHIN_MS = 180_000
 
 /** Kafka stops within 1 s, the first time 4 s later (class archive). Loaded machines are slower. */
 const END_WITHIN_MS = 30_000
