@@ -73,11 +73,16 @@ afterAll(async () => {
   await once(server, 'close')
 })
 
+// `npm --silent` sets the level of this process and its children, so the commands choose their own.
 const npm = (...args: ReadonlyArray<string>) =>
-  runTool('npm', [...args, '--no-audit', '--no-fund', '--cache', join(folder, 'cache')], {
-    cwd: folder,
-    withinMs: WITHIN_MS,
-  })
+  runTool(
+    'npm',
+    [...args, '--loglevel=notice', '--no-audit', '--no-fund', '--cache', join(folder, 'cache')],
+    {
+      cwd: folder,
+      withinMs: WITHIN_MS,
+    },
+  )
 
 describe('the packages for other services', () => {
   it('are published to a private registry, and work when they are installed from it', async () => {
