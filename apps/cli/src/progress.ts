@@ -4,6 +4,9 @@ const TERMINAL_EVERY_MS = 250
 const LOG_EVERY_MS = 10_000
 const BAR_WIDTH = 24
 
+/** A count with separators: `1,234,567`. */
+export const thousands = (count: number): string => count.toLocaleString('en-GB')
+
 /** `1 h 2 min`, `3 min 5 s` or `8 s`. */
 export const durationText = (seconds: number): string => {
   const whole = Math.ceil(seconds)
@@ -23,14 +26,14 @@ interface State {
 }
 
 export const progressText = ({ done, rate, total, unit, verb }: State): string => {
-  const count = done.toLocaleString('en-GB')
-  const speed = rate === 0 ? '' : `, ${Math.round(rate).toLocaleString('en-GB')}/s`
+  const count = thousands(done)
+  const speed = rate === 0 ? '' : `, ${thousands(Math.round(rate))}/s`
   // The result file of another version may name a later line.
   if (total === null || done > total) return `${verb} ${count} ${unit}${speed}`
   const share = total === 0 ? 1 : done / total
   const filled = Math.floor(share * BAR_WIDTH)
   const left = rate === 0 ? '' : `, ${durationText((total - done) / rate)} left`
-  return `[${'#'.repeat(filled)}${'.'.repeat(BAR_WIDTH - filled)}] ${Math.floor(share * 100)} %  ${verb} ${count} of ${total.toLocaleString('en-GB')} ${unit}${speed}${left}`
+  return `[${'#'.repeat(filled)}${'.'.repeat(BAR_WIDTH - filled)}] ${Math.floor(share * 100)} %  ${verb} ${count} of ${thousands(total)} ${unit}${speed}${left}`
 }
 
 export interface Progress {

@@ -7,7 +7,7 @@ import { Effect, Exit, Option, Stdio } from 'effect'
 import { Flag } from 'effect/cli'
 import { attempt, connect } from '../connection/connection.ts'
 import { HEADING, linesOf, openExportFile } from '../csv/export-file.ts'
-import { makeProgress } from '../progress.ts'
+import { makeProgress, thousands } from '../progress.ts'
 import { filterFlags, queryOf } from './message-filters.ts'
 
 type Message = components['schemas']['Message']
@@ -76,8 +76,7 @@ export const exportMessages = defineCommand(
             (opened) => Effect.promise(() => opened.close()),
           )
     let { last, messages } = target.written
-    if (last !== null)
-      yield* printNote(`Continuing behind ${last}, with ${messages.toLocaleString('en-GB')} messages.`)
+    if (last !== null) yield* printNote(`Continuing behind ${last}, with ${thousands(messages)} messages.`)
     const progress = makeProgress('Exported', 'messages', null, isTerminal, messages)
     yield* attempt(async (signal) => {
       await target.begin()
@@ -113,13 +112,13 @@ export const exportMessages = defineCommand(
         Exit.isSuccess(exit)
           ? Effect.void
           : printNote(
-              `Stopped after ${messages.toLocaleString('en-GB')} messages${last === null ? '' : `, behind ${last}`}. ${target.advice}`,
+              `Stopped after ${thousands(messages)} messages${last === null ? '' : `, behind ${last}`}. ${target.advice}`,
             ),
       ),
     )
-    if (output === null) return yield* printNote(`${messages.toLocaleString('en-GB')} messages.`)
+    if (output === null) return yield* printNote(`${thousands(messages)} messages.`)
     yield* show({ object: 'messages_export', messages, file: output }, () =>
-      fields({ messages: messages.toLocaleString('en-GB'), file: output }),
+      fields({ messages: thousands(messages), file: output }),
     )
   }, Effect.scoped),
 )

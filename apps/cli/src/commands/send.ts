@@ -12,7 +12,7 @@ import { ENCODINGS } from '../csv/encoding.ts'
 import { lastResultOf, openResultFile } from '../csv/result-file.ts'
 import { runIdOf } from '../csv/run-id.ts'
 import { sendFile } from '../csv/send-file.ts'
-import { makeProgress } from '../progress.ts'
+import { makeProgress, thousands } from '../progress.ts'
 
 type Template = components['schemas']['Template']
 
@@ -157,8 +157,6 @@ const estimateOne = Effect.fnUntraced(function* (connection: Connection, input: 
     fields({ parts, price: priceText(price), encoding, characters }),
   )
 })
-
-const thousands = (count: number): string => count.toLocaleString('en-GB')
 
 const plural = (count: number, one: string): string => `${thousands(count)} ${one}${count === 1 ? '' : 's'}`
 

@@ -2,11 +2,12 @@
  * The file of `hub messages export`: one line for each message. Until the export is complete it is a part file beside
  * the wanted one, and also the progress: the next start continues behind its last complete line.
  */
-import { createReadStream, existsSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { open, rename } from 'node:fs/promises'
 import { refused } from '@hub/command-line'
 import { csvLine, onOneLine } from '@hub/text'
 import type { components } from '@sms-delivery-hub/client'
+import { completeLines } from './complete-lines.ts'
 import { takeLock } from './lock.ts'
 
 type Message = components['schemas']['Message']
@@ -51,20 +52,16 @@ interface Written {
 
 const readWritten = async (path: string): Promise<Written> => {
   let last: string | null = null
-  let lines = 0
+  let count = 0
   let bytes = 0
-  let rest = ''
-  // One character for each byte, so that lengths are those of the file.
-  for await (const chunk of createReadStream(path, { encoding: 'latin1' })) {
-    const complete = (rest + String(chunk)).split('\n')
-    rest = complete.pop() ?? ''
-    for (const line of complete) {
-      if (lines > 0) last = line.slice(0, line.indexOf(','))
-      lines += 1
+  for await (const { lines } of completeLines(path)) {
+    for (const line of lines) {
+      if (count > 0) last = line.slice(0, line.indexOf(','))
+      count += 1
       bytes += line.length + 1
     }
   }
-  return { last, messages: Math.max(0, lines - 1), bytes }
+  return { last, messages: Math.max(0, count - 1), bytes }
 }
 
 export interface ExportFile {

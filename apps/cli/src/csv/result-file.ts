@@ -2,10 +2,10 @@
  * The result file: one line for each row of the CSV, in the order of the rows. It is also the progress
  * of a run: the next start continues behind its last complete line.
  */
-import { createReadStream } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
 import { refused } from '@hub/command-line'
 import { csvLine, onOneLine } from '@hub/text'
+import { completeLines } from './complete-lines.ts'
 import { takeLock } from './lock.ts'
 import { clientRefOf } from './run-id.ts'
 
@@ -61,11 +61,9 @@ const readProgress = async (path: string, runId: string): Promise<Progress | nul
       `${path} is not the result of this file with this template and these values. Choose another file with --result, or delete it.`,
     )
   try {
-    // One character for each byte, so that lengths are those of the file.
-    for await (const chunk of createReadStream(path, { encoding: 'latin1' })) {
-      const lines = (rest + String(chunk)).split('\n')
-      rest = lines.pop() ?? ''
-      for (const line of lines) {
+    for await (const read of completeLines(path)) {
+      rest = read.rest
+      for (const line of read.lines) {
         if (isFirst) {
           if (`${line}\n` !== HEADING) throw foreign()
           isFirst = false
