@@ -7,17 +7,14 @@ export type Sampler = (traceId: string, parent: Pick<RemoteParent, 'sampled'> | 
 const RANGE = 2 ** 64
 
 /**
- * The decision by the last eight bytes of the trace id, like that of the SDKs for Go and Python, so processes with
- * the same ratio decide the same.
+ * Decides by the last eight bytes of the trace id, like the SDKs for Go and Python, so processes with the same ratio
+ * decide the same. `parentBased`: the decision of the caller comes first.
  */
-const isBelow = (traceId: string, ratio: number): boolean =>
-  BigInt(`0x${traceId.slice(16)}`) < BigInt(Math.round(ratio * RANGE))
-
-/** `parentBased`: the decision of the caller comes first. */
-export const ratioSampler =
-  (ratio: number, parentBased: boolean): Sampler =>
-  (traceId, parent) =>
-    parentBased && parent !== null ? parent.sampled : ratio > 0 && isBelow(traceId, ratio)
+export const ratioSampler = (ratio: number, parentBased: boolean): Sampler => {
+  const limit = BigInt(Math.round(ratio * RANGE))
+  return (traceId, parent) =>
+    parentBased && parent !== null ? parent.sampled : BigInt(`0x${traceId.slice(16)}`) < limit
+}
 
 /** The sampler that `OTEL_TRACES_SAMPLER` names. */
 export const samplerOf = (name: string, ratio: number): Sampler => {

@@ -25,8 +25,11 @@ const below = (base: string): string => {
 }
 
 /** `HUB_OTLP_URL` may be the complete address. */
-const hubUrl = (base: string): string =>
-  new URL(base).pathname.replace(/\/$/u, '').endsWith(PATH) ? new URL(base).href : below(base)
+const hubUrl = (given: string): string => {
+  const url = new URL(given)
+  url.pathname = url.pathname.replace(/\/v1\/traces\/?$/u, '')
+  return below(url.href)
+}
 
 const tracesUrl = Effect.gen(function* () {
   const own = yield* settings.otlpUrl.config
