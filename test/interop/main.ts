@@ -5,6 +5,9 @@
  *
  * A judge throws if it finds a fault. If this machine cannot run it, it says why.
  */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { judgeGosmpp } from './gosmpp.ts'
 import { judgeStandardWebhooks } from './standard-webhooks.ts'
 
@@ -18,4 +21,12 @@ const judge = Object.hasOwn(JUDGES, name) ? JUDGES[name] : undefined
 if (judge === undefined) {
   console.error(`usage: npm run interop -- <name>\nnames: ${Object.keys(JUDGES).join(', ')}`)
   process.exitCode = 1
-} else await judge()
+} else {
+  const folder = mkdtempSync(join(tmpdir(), 'hub-interop-'))
+  process.env['HUB_TEST_DIR'] = folder
+  try {
+    await judge()
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
+}

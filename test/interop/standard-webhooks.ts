@@ -4,13 +4,13 @@
  */
 import { deepEqual } from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
-import { cpSync, mkdtempSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { makeCertificateAuthority, tlsReceiver } from '@hub/testkit'
 import { AddressPolicy, makeAddressPolicy, makeWebhookClient } from '@hub/webhooks'
 import { Effect, Redacted } from 'effect'
-import { cachedTool, type Found, goModules, pythonTool, runTool } from '../support/external-tools.ts'
+import { cachedTool, type Found, goProgram, pythonTool, runTool } from '../support/external-tools.ts'
 
 const FOLDER = join(import.meta.dirname, 'standard-webhooks')
 const COMPILED_WITHIN_MS = 600_000
@@ -81,16 +81,8 @@ const pythonJudge = async (): Promise<Judge> => {
 
 /** The versions are in `go.mod` and `Cargo.toml`. */
 const goJudge = async (): Promise<Judge> => {
-  const folder = mkdtempSync(join(tmpdir(), 'standard-webhooks-'))
-  cpSync(join(FOLDER, 'go'), folder, { recursive: true })
-  const found = await goModules(folder)
-  if ('missing' in found) return found
-  const program = join(folder, 'judge')
-  const built = await runTool('go', ['build', '-o', program, '.'], {
-    cwd: folder,
-    withinMs: COMPILED_WITHIN_MS,
-  })
-  return built.code === 0 ? { command: [program] } : { missing: built.text }
+  const found = await goProgram(join(FOLDER, 'go'))
+  return 'missing' in found ? found : { command: [found.program] }
 }
 
 const rustJudge = async (): Promise<Judge> => {
@@ -106,7 +98,8 @@ const rustJudge = async (): Promise<Judge> => {
 const judge = async (found: Judge): Promise<Found<{ readonly right: number }>> => {
   if ('missing' in found) return found
   const asked = await Effect.runPromise(questions)
-  const file = join(mkdtempSync(join(tmpdir(), 'standard-webhooks-')), 'questions.tsv')
+  const folder = mkdtempSync(join(process.env['HUB_TEST_DIR'] ?? tmpdir(), 'standard-webhooks-'))
+  const file = join(folder, 'questions.tsv')
   const lines = asked.map(({ body, id, secret, signature, timestamp }) =>
     [secret, id, timestamp, signature, body].join('\t'),
   )

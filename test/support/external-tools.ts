@@ -2,7 +2,17 @@
  * Runs third-party tools. The first test that needs a tool installs it into the cache folder, once
  * for each version.
  */
-import { copyFileSync, existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  copyFileSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import { ensureJars, findJava, type JarSet, readSettings, UserError } from '@hub/local-stack'
 import type { TestContext } from 'vitest'
@@ -144,6 +154,26 @@ export const goModules = async (folder: string): Promise<Found<{ readonly folder
   if (isUnreachable)
     return { missing: `Go modules could not be downloaded: ${text.trim().split('\n').at(-1)}` }
   throw new Error(text)
+}
+
+/**
+ * Compiles a Go program, with the modules of its `go.mod`, in a new folder: the sources do not change. Returns the
+ * reason if this machine cannot.
+ */
+export const goProgram = async (source: string): Promise<Found<{ readonly program: string }>> => {
+  const { code } = await runTool('go', ['version'], { withinMs: INSTALL_WITHIN_MS })
+  if (code !== 0) return { missing: 'Go is not installed' }
+  const folder = mkdtempSync(join(process.env['HUB_TEST_DIR'] ?? tmpdir(), 'go-'))
+  cpSync(source, folder, { recursive: true })
+  const modules = await goModules(folder)
+  if ('missing' in modules) return modules
+  const program = join(folder, 'program')
+  const built = await runTool('go', ['build', '-o', program, '.'], {
+    cwd: folder,
+    withinMs: COMPILED_WITHIN_MS,
+  })
+  if (built.code !== 0) throw new Error(built.text)
+  return { program }
 }
 
 /**
