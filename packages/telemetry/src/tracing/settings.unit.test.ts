@@ -15,6 +15,7 @@ describe('the settings of traces', () => {
     [{}, null],
     [{ HUB_OTLP_URL: 'http://hub:4318' }, 'http://hub:4318/v1/traces'],
     [{ HUB_OTLP_URL: 'http://hub:4318/v1/traces' }, 'http://hub:4318/v1/traces'],
+    [{ HUB_OTLP_URL: 'http://hub:4318/v1/traces/' }, 'http://hub:4318/v1/traces'],
     [{ HUB_OTLP_URL: 'http://hub:4318', ...RECEIVER }, 'http://hub:4318/v1/traces'],
     [RECEIVER, 'http://c:4318/v1/traces'],
     [{ OTEL_EXPORTER_OTLP_ENDPOINT: 'http://c:4318/' }, 'http://c:4318/v1/traces'],
