@@ -110,4 +110,54 @@ describe('restore', () => {
       assert.deepStrictEqual({ ...row }, { message: missing!.id, spent: '4.00' })
     }).pipe(Effect.provide(sqlLayer)),
   )
+
+  // Source: the rule of the reconciler, `apps/command-api/src/accept/recovery/reconciler.ts`.
+  it.effect('leaves nothing for the reconciler to correct twice', () =>
+    Effect.gen(function* () {
+      const sql = yield* Sql
+      const account = randomUUID()
+      const price = 2.5
+      const acceptances = [
+        { name: 'charged, in the read model', refunded: false, projected: true },
+        { name: 'refunded, but in the read model', refunded: true, projected: true },
+        { name: 'charged, not in the read model yet', refunded: false, projected: false },
+        { name: 'refunded, not in the read model', refunded: true, projected: false },
+      ]
+      const ids = yield* sql.run(
+        (q) => q<{ id: string }[]>`
+          SELECT (command.uuid_floor(${new Date(AT).toISOString()}::timestamptz + n * interval '1 second'))::text AS id
+            FROM generate_series(10, 13) AS n`,
+      )
+      yield* sql.run(async (q) => {
+        for (const [i, { projected, refunded }] of acceptances.entries()) {
+          const { id } = ids[i]!
+          const at = new Date(AT + (10 + i) * 1000)
+          await q`INSERT INTO command.acceptances (message_id, account, mode, class, recipient, to_masked, template, sender,
+                                                   parts, price, currency, variables, created_at, expires_at, given_back)
+            VALUES (${id}, ${account}, 'live', 'otp', ${randomBytes(32)}, '+7•••00', 'otp_code', 'Hub', 1, ${price},
+                    'RUB', ${[]}::text[], ${at}, ${at}, ${refunded})`
+          if (!projected) continue
+          await q`INSERT INTO read.messages (id, account, mode, class, created_at, updated_at, status, rank, final)
+            VALUES (${id}, ${account}, 'live', 'otp', ${at}, ${at}, 'delivered', 3, true)`
+          await q`INSERT INTO read.charges (message_id, kind, account, period, amount, currency, created_at)
+            VALUES (${id}, 'charge', ${account}, '2026-11-01', ${price}, 'RUB', ${at})`
+        }
+      })
+      yield* restoreLedger(AT)
+      const rows = yield* sql.run(
+        (q) => q<{ refunded: boolean; projected: boolean; spent: string }[]>`
+          SELECT a.given_back AS refunded, m.id IS NOT NULL AS projected, p.spent::text
+            FROM command.acceptances a LEFT JOIN read.messages m ON m.id = a.message_id
+            JOIN command.spend_periods p ON p.account = a.account
+           WHERE a.account = ${account} ORDER BY a.message_id`,
+      )
+      // The reconciler charges a refunded acceptance of the read model: there is none.
+      assert.deepStrictEqual(
+        rows.map(({ projected, refunded }) => ({ projected, refunded })),
+        acceptances.map(({ projected, refunded }) => ({ projected, refunded: refunded && !projected })),
+      )
+      // It refunds a missing acceptance that is charged, so its price is in the spend until then.
+      assert.deepStrictEqual([...new Set(rows.map(({ spent }) => spent))], ['7.50'])
+    }).pipe(Effect.provide(sqlLayer)),
+  )
 })

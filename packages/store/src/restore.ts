@@ -5,6 +5,7 @@
 import { Duration, Effect } from 'effect'
 import { Sql, type StorageError } from './sql.ts'
 import { insert, type JournalEvent } from './tables/read/events.ts'
+import { isProjected } from './tables/read/messages.ts'
 
 const journalOf = ({ account, mode }: Pick<JournalEvent, 'account' | 'mode'>): string => `${account} ${mode}`
 
@@ -65,6 +66,11 @@ const DEADLINE = { deadline: Duration.minutes(5) }
  * (ms since the epoch). Call it when the projector has reached the end of the topics and
  * command-api accepts nothing yet. Returns the numbers of restored references and of recalculated
  * spend periods. Safe to repeat.
+ *
+ * The ledger of acceptances is as old as the backup. The reconciler of command-api still corrects its
+ * rows afterwards, so the spend is what the reconciler expects: the charges, plus acceptances that the read
+ * model does not contain yet. A refunded acceptance that the read model contains is charged here,
+ * otherwise the reconciler would charge it a second time.
  */
 export const restoreLedger = (
   since: number,
@@ -77,10 +83,21 @@ export const restoreLedger = (
         SELECT account, mode, client_ref, id, created_at FROM read.messages
          WHERE id >= command.uuid_floor(${from}::timestamptz) AND account IS NOT NULL AND client_ref IS NOT NULL
         ON CONFLICT DO NOTHING`
+      const months = tx`date_trunc('month', ${from}::timestamptz AT TIME ZONE 'UTC')`
+      const firstId = tx`command.uuid_floor(${months} AT TIME ZONE 'UTC')`
+      await tx`
+        UPDATE command.acceptances a SET given_back = false
+         WHERE a.given_back AND a.message_id >= ${firstId} AND ${isProjected(tx, 'a.message_id')}`
       const periods = await tx`
         INSERT INTO command.spend_periods (account, period, spent)
-        SELECT account, period, sum(CASE kind WHEN 'charge' THEN amount ELSE -amount END) FROM read.charges
-         WHERE period >= date_trunc('month', ${from}::timestamptz AT TIME ZONE 'UTC')::date
+        SELECT account, period, sum(amount) FROM (
+          SELECT account, period, CASE kind WHEN 'charge' THEN amount ELSE -amount END AS amount
+            FROM read.charges WHERE period >= ${months}::date
+          UNION ALL
+          SELECT a.account, date_trunc('month', a.created_at AT TIME ZONE 'UTC')::date, a.price
+            FROM command.acceptances a
+           WHERE a.mode = 'live' AND NOT a.given_back AND a.message_id >= ${firstId}
+             AND NOT ${isProjected(tx, 'a.message_id')}) AS spending
          GROUP BY account, period
         ON CONFLICT (account, period) DO UPDATE SET spent = excluded.spent`
       return { references: references.count, periods: periods.count }
