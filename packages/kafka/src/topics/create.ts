@@ -13,12 +13,12 @@ interface TopicReport {
   readonly differences: ReadonlyArray<TopicDifference>
 }
 
-/** How long `createTopics` retries while the broker starts. */
-const CREATE_WITHIN = Duration.seconds(60)
+/** How long `createTopics` retries while the broker starts. A busy machine needs more than a minute. */
+const CREATE_WITHIN = Duration.minutes(3)
 
 /**
  * Creates the missing topics, and logs how existing ones differ from the catalogue. It is safe at
- * every start. Retries for at most a minute while the broker starts.
+ * every start. Retries for at most three minutes while the broker starts.
  */
 export const createTopics = Effect.fn('createTopics')(function* (
   connection: KafkaConnection,
