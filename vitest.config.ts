@@ -12,6 +12,12 @@ const INT_WORKERS = 5
 const SIMULATION_WORKERS = 2
 
 /**
+ * The limit of a test or hook with real servers. It only ends one that hangs: a busy machine can be ten times
+ * as slow as a quiet one. It is longer than three waits of `eventually`, which report what they wait for.
+ */
+const HANGS_AFTER_MS = 600_000
+
+/**
  * End-to-end tests that mostly wait for their own hub. The others load the machine or check a hub
  * under load. Those run one at a time, beside these.
  */
@@ -106,9 +112,8 @@ export default defineConfig({
           exclude: ignored,
           isolate: false,
           maxWorkers: INT_WORKERS,
-          // These limits only end tests that hang: the machine may be busy.
-          testTimeout: 180_000,
-          hookTimeout: 180_000,
+          testTimeout: HANGS_AFTER_MS,
+          hookTimeout: HANGS_AFTER_MS,
         },
       },
       {
@@ -119,8 +124,8 @@ export default defineConfig({
           exclude: ignored,
           isolate: false,
           maxWorkers: HUB_WORKERS,
-          testTimeout: 180_000,
-          hookTimeout: 180_000,
+          testTimeout: HANGS_AFTER_MS,
+          hookTimeout: HANGS_AFTER_MS,
         },
       },
       {
@@ -131,8 +136,8 @@ export default defineConfig({
           exclude: [...ignored, ...CONCURRENT],
           isolate: false,
           fileParallelism: false,
-          testTimeout: 180_000,
-          hookTimeout: 180_000,
+          testTimeout: HANGS_AFTER_MS,
+          hookTimeout: HANGS_AFTER_MS,
         },
       },
     ],

@@ -6,15 +6,7 @@ import { eventually } from '@hub/testkit'
 import { type ProcessHandle, startHub, type TestHub } from '../support/hub.ts'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { readHandoverClaims } from '../support/handover-claims.ts'
-import {
-  allEvents,
-  type Answer,
-  type Client,
-  client,
-  isTemporaryElement,
-  isUnchecked,
-  send,
-} from '../support/client.ts'
+import { allEvents, type Client, client, isTemporaryElement, isUnchecked, send } from '../support/client.ts'
 import { type Account, freshNumber, type HubAdmin, makeHubAdmin } from '../support/hub-admin.ts'
 
 const REPEATS = 2000
@@ -54,18 +46,6 @@ const inWorkers = async (
   )
 }
 
-/**
- * Repeats a request after 503, as the contract tells clients to. A burst on a busy machine may
- * cause one.
- */
-const retryUnavailable = async (post: () => Promise<Answer>): Promise<Answer> => {
-  for (;;) {
-    const answer = await post()
-    if (answer.status !== 503) return answer
-    await new Promise((resolve) => setTimeout(resolve, 1000 * answer.body.error.retry_after))
-  }
-}
-
 /** Returns the ids of the accepted messages of an account, from its events. */
 const acceptedIds = async (apiClient: Client): Promise<ReadonlyArray<string>> =>
   (await allEvents(apiClient))
@@ -80,9 +60,7 @@ describe('two thousand concurrent repeats across two processes', () => {
       const clients = both(account.keys.live)
       const body = send(kind, freshNumber(), 'the-one')
       const answers = await Promise.all(
-        Array.from({ length: REPEATS }, (_, index) =>
-          retryUnavailable(() => clients[index % 2]!.post('/v1/messages', body)),
-        ),
+        Array.from({ length: REPEATS }, (_, index) => clients[index % 2]!.post('/v1/messages', body)),
       )
       expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([202]))
       const ids = new Set(answers.map((answer) => answer.body.id as string))
@@ -109,7 +87,7 @@ describe('two thousand concurrent repeats across two processes', () => {
       const texts = new Set<string>()
       const repeat = async (index: number): Promise<void> => {
         for (;;) {
-          const answer = await retryUnavailable(() => clients[index % 2]!.post('/v1/messages', body, headers))
+          const answer = await clients[index % 2]!.post('/v1/messages', body, headers)
           statuses.set(answer.status, (statuses.get(answer.status) ?? 0) + 1)
           if (answer.status === 202) {
             texts.add(answer.text)
@@ -294,7 +272,7 @@ describe('random kill -9 of command-api during batches', { timeout: 400_000 }, (
         expect(delivered.length).toBeGreaterThanOrEqual(expected.length)
         return found
       },
-      { withinMs: 90_000, everyMs: 500 },
+      { everyMs: 500 },
     )
     const accepted = events.filter(({ type }) => type === 'message.accepted')
     expect(new Set(accepted.map(({ data }) => data.object.id))).toEqual(new Set(ids.values()))
@@ -324,7 +302,7 @@ describe('random kill -9 of command-api during batches', { timeout: 400_000 }, (
         expect(total).toBe(expected.length)
         return found
       },
-      { withinMs: 90_000, everyMs: 500 },
+      { everyMs: 500 },
     )
     expect(new Set(completed.map(({ data }) => data.object.id)).size).toBe(completed.length)
 
@@ -337,7 +315,7 @@ describe('random kill -9 of command-api during batches', { timeout: 400_000 }, (
         expect(body.spend_limit.spent.amount).toBe((cents / 100).toFixed(2))
         return true
       },
-      { withinMs: 90_000, everyMs: 500 },
+      { everyMs: 500 },
     )
     console.log(
       `${BATCHES} batches, ${KILLS} kills, ${broken} broken requests, ${completed.length} batches completed ` +

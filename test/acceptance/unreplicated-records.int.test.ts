@@ -59,7 +59,7 @@ it.live('the end of a partition is behind a record that readers cannot see yet',
 
       kafka.continueSecond()
       yield* Effect.promise(() =>
-        eventually(async () => (await Effect.runPromise(visibleEnd)) === 2, { withinMs: 60_000 }),
+        eventually(async () => (await Effect.runPromise(visibleEnd)) === 2, { withinMs: 180_000 }),
       )
     }).pipe(Effect.scoped, Effect.provide(layerEventLog({ connection, partitions: 1 })))
   }),

@@ -80,7 +80,7 @@ describe('SIGKILL of each app during 2,000 sends', () => {
         expect(delivered.length).toBeGreaterThanOrEqual(SENDS)
         return found
       },
-      { withinMs: 90_000, everyMs: 1000 },
+      { everyMs: 1000 },
     )
 
     // Every message has each event once.
@@ -115,7 +115,7 @@ describe('SIGKILL of each app during 2,000 sends', () => {
         expect(all.filter(({ id }) => !deliveredIds.has(id)).map(({ id }) => id)).toEqual([])
         return true
       },
-      { withinMs: 90_000, everyMs: 500 },
+      { everyMs: 500 },
     )
   })
 })

@@ -46,7 +46,7 @@ const drained = () =>
         SELECT count(*)::integer AS pending FROM webhooks.batches`
       return row?.pending === 0
     },
-    { withinMs: 90_000, everyMs: 100 },
+    { everyMs: 100 },
   )
 
 /** How often partitions were acquired, over all partitions. */

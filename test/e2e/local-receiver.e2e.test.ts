@@ -65,7 +65,7 @@ it('a receiver that starts before or after the hub gets webhooks of the local hu
   const late = startReceiver()
   await eventually(() => isSubscribed(late))
   const last = await trigger()
-  await eventually(() => isShown(late, last) && isShown(late, missed), { withinMs: 90_000 })
+  await eventually(() => isShown(late, last) && isShown(late, missed), { withinMs: 180_000 })
 
   // Other addresses that are not public stay refused, also in a local hub.
   const { base_url: baseUrl, keys } = JSON.parse(readFileSync(join(dataDir, 'hub.json'), 'utf8'))

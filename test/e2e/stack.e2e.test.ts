@@ -305,7 +305,7 @@ describe('npm start and npm stop', () => {
         const pid = description().pids['projector']
         return pid !== before && pid
       },
-      { withinMs: 90_000 },
+      { withinMs: 180_000 },
     )
     expect(await isRunning(after)).toBe(true)
     expect(await isRunning(before)).toBe(false)
@@ -353,7 +353,7 @@ describe('npm start and npm stop', () => {
         if (started.child.exitCode !== null) throw new Error(started.output())
         return started.output().includes('Ctrl-C ends it')
       },
-      { withinMs: 120_000 },
+      { withinMs: 180_000 },
     )
     const seconds = ((performance.now() - began) / 1000).toFixed(1)
     console.log(`Start with existing data: ${seconds} s\n${started.output().split('\n\n')[0]}`)

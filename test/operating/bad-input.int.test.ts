@@ -30,7 +30,7 @@ import { type SecuredKafka, startSecuredKafka } from '../support/secured-kafka.t
 
 const PARTITIONS = '3'
 /** These only end a wait that hangs. */
-const WITHIN = { withinMs: 120_000, everyMs: 100 } as const
+const WITHIN = { withinMs: 180_000, everyMs: 100 } as const
 const NAME = `bad_${randomBytes(6).toString('hex')}`
 const PASSWORD = randomBytes(12).toString('hex')
 

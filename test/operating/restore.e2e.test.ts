@@ -39,7 +39,7 @@ const ERASED_NUMBER = '+79147777777'
 /** Requests in flight. */
 const MAX_IN_FLIGHT = 8
 /** These limits only end a wait that hangs. */
-const WITHIN = { withinMs: 120_000, everyMs: 250 }
+const WITHIN = { withinMs: 180_000, everyMs: 250 }
 const WITHIN_MS = 420_000
 
 /** The topics that the projector reads. */

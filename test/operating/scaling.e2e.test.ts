@@ -93,7 +93,7 @@ describe(`1, 3 and 1 processes of each consumer under ${RATE} sends a second`, (
         instances.set(consumer, [first, ...(await Promise.all(more))])
       }
       const traffic = startTraffic({
-        post: (path, key, body) => client(base_url, key).post(path, body),
+        post: (path, key, body) => client(base_url, key, { repeats: false }).post(path, body),
         keys,
         perSecond: RATE,
         name: 'scaling',

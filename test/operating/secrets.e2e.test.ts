@@ -90,7 +90,7 @@ describe(`processes of another hub, beside the right ones, under ${RATE} sends a
         expect(status).toBe(201)
       }
       const traffic = startTraffic({
-        post: (path, key, body) => client(base_url, key).post(path, body),
+        post: (path, key, body) => client(base_url, key, { repeats: false }).post(path, body),
         keys,
         perSecond: RATE,
         name: 'secrets',

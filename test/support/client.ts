@@ -1,4 +1,5 @@
 /** An HTTP client of the hub API, and common requests. */
+import { setTimeout as delay } from 'node:timers/promises'
 import { eventually } from '@hub/testkit'
 import { Agent, fetch, type Headers } from 'undici'
 
@@ -24,10 +25,21 @@ export interface Client {
   ) => Promise<Answer>
 }
 
-/** Far above every deadline of the contract. It only ends a request that hangs. */
-const REQUEST_TIMEOUT_MS = 30_000
+/**
+ * Far above every deadline of the contract. It only ends a request that hangs, or that waits too long
+ * for one of the connections of `agent`.
+ */
+const REQUEST_TIMEOUT_MS = 120_000
+
+/** How long a client repeats a request that the hub answers with 503. A busy machine can need some seconds. */
+const REPEATS_WITHIN_MS = 60_000
 
 export interface ClientOptions {
+  /**
+   * Whether the client repeats a request that was answered with 503, after the time of `Retry-After`, as
+   * the contract tells clients to (default). False for tests of refusals.
+   */
+  readonly repeats?: boolean
   /** Headers of every request. */
   readonly headers?: Readonly<Record<string, string>>
   /** Receives every response. If it throws, the request fails. */
@@ -35,7 +47,7 @@ export interface ClientOptions {
 }
 
 export const client = (baseUrl: string, key: string | null, defaults: ClientOptions = {}): Client => {
-  const request: Client['request'] = async (method, path, options = {}) => {
+  const requestOnce: Client['request'] = async (method, path, options = {}) => {
     const response = await fetch(baseUrl + path, {
       method,
       headers: {
@@ -57,6 +69,16 @@ export const client = (baseUrl: string, key: string | null, defaults: ClientOpti
     }
     defaults.observe?.(answer, method, path)
     return answer
+  }
+  const request: Client['request'] = async (method, path, options) => {
+    const deadline = performance.now() + REPEATS_WITHIN_MS
+    for (;;) {
+      const answer = await requestOnce(method, path, options)
+      if (defaults.repeats === false || answer.status !== 503) return answer
+      const retryAfterMs = Number(answer.headers.get('retry-after')) * 1000
+      if (performance.now() + retryAfterMs > deadline) return answer
+      await delay(retryAfterMs)
+    }
   }
   return {
     request,
@@ -134,16 +156,16 @@ export const sendUntilAccepted = async (
   hub: Client,
   body: Record<string, unknown>,
   withinMs: number,
-): Promise<{ readonly id: string; readonly tries: number }> => {
+): Promise<{ readonly id: string }> => {
   const deadline = performance.now() + withinMs
-  for (let tries = 1; ; tries += 1) {
+  for (;;) {
     const answer = await hub.post('/v1/messages', body).catch(() => null)
-    if (answer?.status === 202) return { id: answer.body.id, tries }
+    if (answer?.status === 202) return { id: answer.body.id }
     if (answer !== null && !isTemporaryRefusal(answer)) {
       throw new Error(`a send was refused with ${answer.status} ${JSON.stringify(answer.body)}`)
     }
     if (performance.now() > deadline) throw new Error(`a send was not accepted within ${withinMs} ms`)
-    await new Promise((resolve) => setTimeout(resolve, 50))
+    await delay(50)
   }
 }
 

@@ -27,7 +27,7 @@ export interface Terminal {
 /** Returns the reason if this machine has no Python with pseudo-terminals. */
 export const findTerminal = async (): Promise<Found<Terminal>> => {
   const { code, text } = await runTool('python3', ['-c', 'import os, pty; os.waitstatus_to_exitcode'], {
-    withinMs: 60_000,
+    withinMs: 180_000,
   })
   if (code !== 0) return { missing: `Python 3.9 with the module pty cannot be run: ${text.trim()}` }
   return {

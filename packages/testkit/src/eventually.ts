@@ -5,10 +5,10 @@ import { setTimeout as delay } from 'node:timers/promises'
  * The default of the time limit. A wait ends when its condition holds, so the limit only ends a test that hangs,
  * and a busy machine does not reach it.
  */
-const HANGS_AFTER_MS = 60_000
+const HANGS_AFTER_MS = 180_000
 
 interface EventuallyOptions {
-  /** The time limit. After it, `eventually` throws the last failure. Default: a minute. */
+  /** The time limit. After it, `eventually` throws the last failure. Default: three minutes. */
   readonly withinMs?: number
   /** Pause between two checks. Default: 20 ms. */
   readonly everyMs?: number

@@ -40,7 +40,7 @@ export interface Scenario {
   readonly isAlone?: boolean
 }
 
-const WITHIN = { withinMs: 90_000, everyMs: 250 }
+const WITHIN = { withinMs: 180_000, everyMs: 250 }
 /** Between two tries to reach a point, ms. */
 const PAUSE_MS = 250
 /** Nothing listens on it. */

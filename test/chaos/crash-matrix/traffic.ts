@@ -99,7 +99,8 @@ export const startTraffic = async (
   const limited = await world.admin.createAccount({
     live: { price_service: `${PRICE}.00`, spend_limit: `${SPEND_LIMIT}.00` },
   })
-  const clientsOf = ({ keys }: Account, mode: Mode) => urls.map((url) => client(url, keys[mode]))
+  const clientsOf = ({ keys }: Account, mode: Mode) =>
+    urls.map((url) => client(url, keys[mode], { repeats: false }))
   const clients = {
     main: { live: clientsOf(account, 'live'), test: clientsOf(account, 'test') },
     limited: clientsOf(limited, 'live'),

@@ -12,7 +12,7 @@ import { PRICE, type Sent, SPEND_LIMIT, type Traffic } from './traffic.ts'
 import type { World } from './world.ts'
 
 /** Only ends a wait that hangs: a rebalance, and some retries on a busy machine. */
-const WITHIN = { withinMs: 120_000, everyMs: 500 }
+const WITHIN = { withinMs: 180_000, everyMs: 500 }
 
 const EVENT_TYPES = ['message.accepted', 'message.delivered', 'message.sent'].join()
 /** Of a message whose submit the operator has not received. */

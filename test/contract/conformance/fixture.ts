@@ -95,13 +95,13 @@ export const anId = (prefix: string): unknown =>
   expect.stringMatching(new RegExp(`^${prefix}_[0-9a-hjkmnp-tv-z]{26}$`, 'u'))
 
 /** Waits until a message is final and returns it. */
-export const untilFinal = (apiClient: Client, id: string, withinMs = 10_000): Promise<any> =>
+export const untilFinal = (apiClient: Client, id: string): Promise<any> =>
   eventually(
     async () => {
       const { body } = await apiClient.get(`/v1/messages/${id}`)
       return body.final === true ? body : null
     },
-    { withinMs, everyMs: 100 },
+    { everyMs: 100 },
   )
 
 /** Returns the events of one type in the journal of a key. */

@@ -69,7 +69,7 @@ export const sandbox: Section = (fixture) => {
     it('each number ends with its documented status, history and events', async () => {
       const { late, sent, test } = sentMessages().table
       for (const [index, [to, status, reason, history]] of OUTCOMES.entries()) {
-        const read = await untilFinal(test, sent[index]!, 30_000)
+        const read = await untilFinal(test, sent[index]!)
         expect([read.status, read.reason_code, read.history.map((one: any) => one.status)], to).toEqual([
           status,
           reason,

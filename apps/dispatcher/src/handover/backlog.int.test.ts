@@ -19,7 +19,7 @@ beforeAll(async () => {
 })
 afterAll(() => hub.remove())
 
-const WITHIN = { withinMs: 90_000 }
+const WITHIN = { withinMs: 180_000 }
 
 const sent = (log: ReadonlyArray<IncomingRecord>, ids: ReadonlyArray<string>): boolean => {
   const facts = hub.factsOf(log)

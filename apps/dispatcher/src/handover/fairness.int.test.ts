@@ -16,7 +16,7 @@ beforeAll(async () => {
 })
 afterAll(() => hub.remove())
 
-const WITHIN = { withinMs: 90_000 }
+const WITHIN = { withinMs: 180_000 }
 
 describe('a long backlog of one account', () => {
   it.live(
