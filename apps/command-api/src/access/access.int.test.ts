@@ -85,8 +85,12 @@ describe('the failed-login gate', () => {
           ask('192.0.2.50', { key: wrongKey(), url: index % 2 === 0 ? api.url : second.url }),
         ),
       )
-      assert.strictEqual(answers.filter(({ status }) => status === 401).length, 21)
-      assert.strictEqual(answers.filter(({ status }) => status === 429).length, 379)
+      const count = (wanted: number) => answers.filter(({ status }) => status === wanted).length
+      // On a busy machine PostgreSQL can be late: such an attempt gets 503, and counts as a failed one or not.
+      assert.strictEqual(count(401) + count(429) + count(503), 400)
+      assert.isAtMost(count(401), 21)
+      assert.isAtLeast(count(401), 21 - count(503))
+      assert.isAtMost(count(429), 379)
       // Another client is not affected.
       assert.strictEqual((await ask('192.0.2.51', { key: account.keys.test })).status, 200)
     } finally {

@@ -14,6 +14,7 @@ import {
   call,
   type Deployment,
   facts,
+  isLate,
   makeDeployment,
   type TestResponse,
 } from '../testing/harness.ts'
@@ -246,8 +247,10 @@ describe('a burst far above the capacity', () => {
       // The first send of a process opens its connections, which takes long on a busy machine.
       for (const messageClass of ['otp', 'service'] as const) {
         const body = message(messageClass, `first-${messageClass}`)
-        const answer = await call(apart.url, '/v1/messages', { key: account.keys.test, body })
-        assert.strictEqual(answer.status, 202)
+        await eventually(async () => {
+          const answer = await call(apart.url, '/v1/messages', { key: account.keys.test, body })
+          return answer.status === 202
+        })
       }
       const answers = await Promise.all(
         Array.from({ length: 300 }, async (_, i) => {
@@ -260,18 +263,21 @@ describe('a burst far above the capacity', () => {
         }),
       )
       const accepted = answers.filter(({ answer }) => answer.status === 202).map(({ clientRef }) => clientRef)
-      const refused = answers.filter(({ answer }) => answer.status !== 202)
+      // On a busy machine a server can be late. The client of such a send cannot know whether it is accepted.
+      const late = new Set(answers.filter(({ answer }) => isLate(answer)).map(({ clientRef }) => clientRef))
+      const refused = answers.filter(({ answer }) => answer.status !== 202 && !isLate(answer))
       for (const { answer } of refused) assertRefused(answer)
       assert.isNotEmpty(accepted)
       assert.isNotEmpty(refused)
-      assert.deepStrictEqual(await recorded('burst-'), accepted.toSorted())
+      const known = (refs: ReadonlyArray<string>) => refs.filter((ref) => !late.has(ref))
+      assert.deepStrictEqual(known(await recorded('burst-')), accepted.toSorted())
       const published = () =>
         lanes
           .flatMap(facts)
           .flatMap(({ clientRef }) => (clientRef?.startsWith('burst-') === true ? [clientRef] : []))
           .toSorted()
-      await eventually(() => published().length >= accepted.length)
-      assert.deepStrictEqual(published(), accepted.toSorted())
+      await eventually(() => known(published()).length >= accepted.length)
+      assert.deepStrictEqual(known(published()), accepted.toSorted())
       // The load has ended, so a refused message is accepted now.
       const [again] = refused
       const repeat = await eventually(async () => {

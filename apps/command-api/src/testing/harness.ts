@@ -363,6 +363,10 @@ export const call = async (
   return { status: response.status, headers: response.headers, body: isJson ? JSON.parse(text) : text }
 }
 
+/** Whether a server was late, as on a busy machine: the process did not refuse the request because of its own load. */
+export const isLate = ({ body, status }: TestResponse): boolean =>
+  status === 503 && (body as { readonly error?: { readonly code: string } }).error?.code !== 'overloaded'
+
 /** Repetitions of a request that was answered 503, on a busy machine. */
 const REPETITIONS = 20
 const REPEAT_AFTER_MS = 500
