@@ -4,8 +4,8 @@
  *   npm test [-- <vitest filter> …]        all
  *   npm run test:unit | test:simulation | test:int | test:e2e
  */
-import { spawn } from 'node:child_process'
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { spawn, spawnSync } from 'node:child_process'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { chmod, mkdir } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -159,6 +159,21 @@ const runKind = async (
     ),
   )
 
+/** The data folders of the servers of a test: its folder, or folders in it. */
+const dataDirsIn = (folder: string): ReadonlyArray<string> =>
+  [folder, ...readdirSync(folder).map((name) => join(folder, name))].filter((one) =>
+    existsSync(join(one, 'run')),
+  )
+
+/** Removes the mounts that killed tests left below a folder. Only Linux has tests that mount. */
+const unmountBelow = (dir: string): void => {
+  if (!existsSync('/proc/mounts')) return
+  const points = readFileSync('/proc/mounts', 'utf8')
+    .split('\n')
+    .map((line) => line.split(' ')[1] ?? '')
+  for (const point of points) if (point.startsWith(`${dir}/`)) spawnSync('umount', ['--lazy', point])
+}
+
 const main = async (): Promise<number> => {
   const words = process.argv.slice(2)
   const asked = KINDS.filter((kind) => kind === words[0])
@@ -248,13 +263,10 @@ const main = async (): Promise<number> => {
     await stack?.stop()
     // Ends the processes of killed tests, and removes all folders.
     const names = readdirSync(dir).filter((name) => !name.endsWith('.json'))
-    await Promise.all(
-      names.map(async (name) => {
-        const left = join(dir, name)
-        if (left !== dataDir) await stopProcessesOf(left, SWEEP_WITHIN_MS)
-        removeData(left)
-      }),
-    )
+    const left = names.map((name) => join(dir, name)).filter((folder) => folder !== dataDir)
+    await Promise.all(left.flatMap(dataDirsIn).map((folder) => stopProcessesOf(folder, SWEEP_WITHIN_MS)))
+    unmountBelow(dir)
+    for (const name of names) removeData(join(dir, name))
     rmSync(dir, { recursive: true, force: true })
   }
   const { counts, failures, times } = combine(runs)
