@@ -1,24 +1,13 @@
 /** Re-encryption of a database with ciphertexts under the previous master key. */
 import { randomBytes, randomUUID } from 'node:crypto'
 import { assert, describe, it } from '@effect/vitest'
+import { freshDatabase } from '@hub/testkit'
 import { ConfigProvider, Effect, Exit, Layer, Redacted } from 'effect'
-import postgres from 'postgres'
-import { afterAll, beforeAll } from 'vitest'
+import { afterAll } from 'vitest'
 import { type EncryptedColumn, makeSql, reencryptColumn, Sql, MasterKeyEncryption } from './index.ts'
 
-const admin = process.env['HUB_TEST_DATABASE_URL']
-if (admin === undefined)
-  throw new Error('HUB_TEST_DATABASE_URL is not set: run these tests with `npm run test:int`.')
-
-const name = `hub_reencrypt_${randomBytes(4).toString('hex')}`
-const url = Object.assign(new URL(admin), { pathname: `/${name}` }).toString()
-const asAdmin = async (text: string) => {
-  const sql = postgres(admin, { max: 1, onnotice: () => {} })
-  await sql.unsafe(text)
-  await sql.end()
-}
-beforeAll(() => asAdmin(`CREATE DATABASE ${name}`))
-afterAll(() => asAdmin(`DROP DATABASE ${name} WITH (FORCE)`))
+const { drop, url } = await freshDatabase()
+afterAll(drop)
 
 const [oldKey, newKey] = [randomBytes(32).toString('base64'), randomBytes(32).toString('base64')]
 const masterKeyLayer = (environment: Readonly<Record<string, string>>) =>

@@ -1,27 +1,13 @@
 /** The repair of a restored database from newer topics. */
 import { randomBytes, randomUUID } from 'node:crypto'
 import { assert, describe, it } from '@effect/vitest'
+import { freshDatabase } from '@hub/testkit'
 import { Effect, Layer, Redacted } from 'effect'
-import postgres from 'postgres'
-import { afterAll, beforeAll } from 'vitest'
-import { makeSql, migrate, type ReadEvents, restoreEvents, restoreLedger, Sql } from './index.ts'
+import { afterAll } from 'vitest'
+import { makeSql, type ReadEvents, restoreEvents, restoreLedger, Sql } from './index.ts'
 
-const admin = process.env['HUB_TEST_DATABASE_URL']
-if (admin === undefined)
-  throw new Error('HUB_TEST_DATABASE_URL is not set: run these tests with `npm run test:int`.')
-
-const name = `hub_restore_${randomBytes(4).toString('hex')}`
-const url = Object.assign(new URL(admin), { pathname: `/${name}` }).toString()
-const asAdmin = async (text: string) => {
-  const sql = postgres(admin, { max: 1, onnotice: () => {} })
-  await sql.unsafe(text)
-  await sql.end()
-}
-beforeAll(async () => {
-  await asAdmin(`CREATE DATABASE ${name}`)
-  await Effect.runPromise(migrate(url))
-})
-afterAll(() => asAdmin(`DROP DATABASE ${name} WITH (FORCE)`))
+const { drop, url } = await freshDatabase()
+afterAll(drop)
 
 const sqlLayer = Layer.effect(Sql, makeSql(Redacted.make(url), 2, 'restore-test'))
 

@@ -5,11 +5,9 @@
 import { createSecretKey, randomBytes, randomUUID } from 'node:crypto'
 import { assert, describe, it } from '@effect/vitest'
 import { layerSimulatedPayloadKeys } from '@hub/kafka/testing'
+import { freshDatabase } from '@hub/testkit'
 import { ConfigProvider, Effect, Layer, Logger, Redacted } from 'effect'
 import { TestClock } from 'effect/testing'
-import postgres from 'postgres'
-import { afterAll, beforeAll } from 'vitest'
-import { migrate } from '../migrate.ts'
 import { readInboundMessages, storedInboundContext } from '../inbound-messages.ts'
 import { encodePayload } from '../message-payload.ts'
 import { PayloadEncryption } from '../payload-encryption.ts'
@@ -19,37 +17,17 @@ import { type Job, runEnded } from './job.ts'
 import { RETENTION_JOBS } from './jobs.ts'
 import { registerRetentionJobs, runRetentionStep } from './runner.ts'
 
-const admin = process.env['HUB_TEST_DATABASE_URL']
-if (admin === undefined)
-  throw new Error('HUB_TEST_DATABASE_URL is not set: run these tests with `npm run test:int`.')
-
-const asAdmin = async (text: string) => {
-  const sql = postgres(admin, { max: 1, onnotice: () => {} })
-  await sql.unsafe(text)
-  await sql.end()
-}
-const name = `hub_retention_${randomBytes(4).toString('hex')}`
-const template = `${name}_template`
-const urlOf = (database: string) => Object.assign(new URL(admin), { pathname: `/${database}` }).toString()
-beforeAll(async () => {
-  await asAdmin(`CREATE DATABASE ${template}`)
-  await Effect.runPromise(migrate(urlOf(template)))
-})
-afterAll(() => asAdmin(`DROP DATABASE ${template} WITH (FORCE)`))
-
-let databases = 0
 /** A separate database for each test, because each test moves the time. */
 const layer = Layer.unwrap(
   Effect.gen(function* () {
-    const database = `${name}_${databases++}`
-    yield* Effect.acquireRelease(
-      Effect.promise(() => asAdmin(`CREATE DATABASE ${database} TEMPLATE ${template}`)),
-      () => Effect.promise(() => asAdmin(`DROP DATABASE ${database} WITH (FORCE)`)),
+    const { url } = yield* Effect.acquireRelease(
+      Effect.promise(() => freshDatabase()),
+      ({ drop }) => Effect.promise(drop),
     )
     return PayloadEncryption.layer.pipe(
       Layer.provideMerge(
         Layer.mergeAll(
-          Layer.effect(Sql, makeSql(Redacted.make(urlOf(database)), 4, 'retention-test')),
+          Layer.effect(Sql, makeSql(Redacted.make(url), 4, 'retention-test')),
           MasterKeyEncryption.layer.pipe(
             Layer.provide(
               ConfigProvider.layer(
