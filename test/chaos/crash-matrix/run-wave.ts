@@ -15,7 +15,7 @@ import type { World } from './world.ts'
 export const CELLS_AT_ONCE = 8
 
 /** Only ends a cell whose point is never reached: the slowest one waits for three turns of the reconciler. */
-const REACHED_WITHIN_MS = 200_000
+const REACHED_WITHIN_MS = 400_000
 /** Accepted sends before the point is armed: the hub and the subscription work. */
 const SENDS_BEFORE = 8
 /** The traffic continues so long after the fault. */

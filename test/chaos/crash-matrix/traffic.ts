@@ -20,7 +20,7 @@ const RETRY_AFTER_MS = 250
 /** Sends of a cell that wait for their answers. While the hub does not answer, no more begin. */
 const MAX_IN_FLIGHT = 12
 /** Only ends a wait that hangs. */
-const ACCEPTED_WITHIN_MS = 120_000
+const ACCEPTED_WITHIN_MS = 300_000
 
 /** Refusals that end by themselves: a reservation of a broken request, and a lock of one. */
 const PASSING: ReadonlySet<string> = new Set(['recipient_flood_limited', 'idempotency_conflict'])
