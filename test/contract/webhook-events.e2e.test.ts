@@ -126,6 +126,8 @@ const emitWebhooks = async (tested: string, broken: string): Promise<void> => {
     UPDATE webhooks.endpoints SET consecutive_failures = 19, first_failure_at = now() - interval '61 minutes'
      WHERE id = ${decodeId('we', broken)}`
   await accepted(account.test, send('otp', SANDBOX[0]!))
+  await eventually(() => received().some(({ type }) => type === 'webhook.endpoint_disabled'), EVERY)
+  expect((await account.test.request('POST', `/v1/webhook_endpoints/${broken}/enable`)).status).toBe(200)
 }
 
 /** The same fields, each with the same type where both have a value. */

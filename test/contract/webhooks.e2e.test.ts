@@ -619,7 +619,7 @@ describe('A deletion', () => {
 })
 
 describe('Disabling and enabling', () => {
-  // Rules: SUB-20, SUB-21, DEL-7, DEL-20, DEL-21, DEL-22
+  // Rules: SUB-20, SUB-21, DEL-7, DEL-20, DEL-21, DEL-22, DEL-27
   it('emits events to other subscriptions and /v1/events, and delivers the kept backlog in the same batches with the same ids', async () => {
     const { test } = await admin.createAccount()
     const [broken, healthy] = [freshPath(500), freshPath()]
@@ -657,7 +657,18 @@ describe('Disabling and enabling', () => {
     changedStatuses.set(broken, 204)
     const enabled = await test.request('POST', `${at}/enable`)
     expect(enabled.body).toMatchObject({ id, status: 'enabled', consecutive_failures: 0, disabled_at: null })
-    const wanted = (await allEvents(test)).filter((event) => event.id !== told.id).map((event) => event.id)
+    const recovery = await eventually(async () => {
+      const events = await allEvents(test)
+      return events.find((event) => event.type === 'webhook.endpoint_enabled')
+    }, EVERY)
+    expect(recovery.data.object).toEqual(enabled.body)
+    const aboutItself = [told.id, recovery.id]
+    const { body: after } = await test.post('/v1/messages', send('otp', freshNumber()))
+    await eventually(async () => {
+      const events = await allEvents(test)
+      return events.some(({ data, type }) => type === 'message.delivered' && data.object.id === after.id)
+    }, EVERY)
+    const wanted = (await allEvents(test)).map(({ id: event }) => event).filter((event) => !aboutItself.includes(event))
     await eventually(async () => {
       const ids = new Set(await eventIdsOf(requestsTo(broken).slice(failed.length), secret))
       return wanted.every((event) => ids.has(event))
@@ -667,9 +678,12 @@ describe('Disabling and enabling', () => {
       const same = again.find((one) => one.headers['hub-event-id'] === request.headers['hub-event-id'])
       expect(same?.body).toEqual(request.body)
     }
-    expect(await eventIdsOf(again, secret)).not.toContain(told.id)
+    const receivedIds = await eventIdsOf(again, secret)
+    for (const event of aboutItself) expect(receivedIds).not.toContain(event)
     // The subscription is enabled, and enabling it again changes nothing.
     expect((await test.request('POST', `${at}/enable`)).body).toMatchObject({ status: 'enabled' })
+    const recoveries = (await allEvents(test)).filter(({ type }) => type === 'webhook.endpoint_enabled')
+    expect(recoveries).toHaveLength(1)
   })
 })
 

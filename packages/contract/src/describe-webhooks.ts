@@ -23,6 +23,7 @@ const SUMMARIES: Readonly<Record<EventType, string>> = {
   'recipient.opted_out': 'A recipient opted out of service messages',
   'recipient.opted_in': 'A recipient opted in again',
   'webhook.endpoint_disabled': 'A subscription was disabled',
+  'webhook.endpoint_enabled': 'A subscription was enabled again',
   'webhook.test': 'A test delivery',
 }
 
@@ -55,6 +56,7 @@ const OBJECTS: Readonly<Record<EventType, readonly [schema: string, changes: Jso
       consecutive_failures: 20,
     },
   ],
+  'webhook.endpoint_enabled': ['WebhookEndpoint', {}],
   'webhook.test': ['WebhookEndpoint', {}],
 }
 

@@ -24,6 +24,7 @@ const NUMBERS = {
   'recipient.opted_out': null,
   'recipient.opted_in': null,
   'webhook.endpoint_disabled': null,
+  'webhook.endpoint_enabled': null,
   'webhook.test': null,
 } as const satisfies Readonly<Record<EventType, string | null>>
 type Triggered = { [T in EventType]: (typeof NUMBERS)[T] extends null ? never : T }[EventType]

@@ -225,6 +225,27 @@ describe('enable', () => {
     await holds(async () => expect(changes()).toEqual(['created', 'enabled']))
   })
 
+  // Rules: DEL-27
+  it('inserts one event into the event inbox each time, and none for an enabled subscription', async () => {
+    const { id, path, uuid } = await create()
+    const inserted = () =>
+      deployment.sql<Body[]>(
+        (q) => q`SELECT account, mode, type, object FROM command.event_inbox
+                  WHERE object ->> 'id' = ${id} ORDER BY place`,
+      )
+    await live().post(`${path}/enable`)
+    expect(await inserted()).toEqual([])
+    await disable(uuid)
+    const { body } = await live().post(`${path}/enable`)
+    await live().post(`${path}/enable`)
+    const event = { account: decodeId('acc', account.id), mode: 'live', type: 'webhook.endpoint_enabled' }
+    expect(await inserted()).toEqual([{ ...event, object: body }])
+    expect(body).toMatchObject({ status: 'enabled', disabled_at: null, consecutive_failures: 0 })
+    await disable(uuid)
+    await live().post(`${path}/enable`)
+    expect(await inserted()).toMatchObject([event, event])
+  })
+
   // Rules: SUB-21
   it('changes nothing of an enabled subscription, not even its failure count', async () => {
     const { id, path, uuid } = await create()

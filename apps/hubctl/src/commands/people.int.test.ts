@@ -198,7 +198,8 @@ describe('webhooks', () => {
               'disabled_by_failures', 20, now(), 'timeout')`
   })
 
-  it('are enabled once, with one record for the fan-out', async () => {
+  // Rules: DEL-27
+  it('are enabled once, with one record for the fan-out and one event', async () => {
     const disabled = () =>
       hub.succeed<{ readonly data: ReadonlyArray<{ readonly id: string }> }>([
         'webhooks',
@@ -215,6 +216,8 @@ describe('webhooks', () => {
     assert.lengthOf((await disabled()).data, 0)
     const rows = await hub.sql`SELECT records FROM command.outbox`
     assert.lengthOf(rows, 1)
+    const events = await hub.sql`SELECT type, object ->> 'id' AS id FROM command.event_inbox`
+    assert.deepStrictEqual([...events], [{ type: 'webhook.endpoint_enabled', id: subscriptionId }])
     const records = Result.getOrThrow(decodeOutboxRow(rows[0]?.['records'] as Buffer))
     assert.strictEqual(records[0]?.topic, topicNames('').webhooks)
     assert.strictEqual(

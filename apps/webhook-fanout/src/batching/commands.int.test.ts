@@ -322,8 +322,8 @@ describe('a disabled subscription', () => {
       expect(JSON.stringify(left)).not.toContain('whsec')
     }))
 
-  // Rules: DEL-20
-  test('is not informed of its own disabling; the others are', (hub) =>
+  // Rules: DEL-20, DEL-27
+  test('is not informed of its own disabling and enabling; the others are', (hub) =>
     Effect.gen(function* () {
       const [own, other] = [yield* tlsReceiver(certificate), yield* tlsReceiver(certificate)]
       const account = yield* hub.account()
@@ -331,13 +331,17 @@ describe('a disabled subscription', () => {
       yield* hub.subscribe(account, other.url())
       yield* hub.start()
       const disabling = yield* hub.record(account, 1, 'webhook.endpoint_disabled', { id: subscription.id })
+      const enabling = yield* hub.record(account, 1, 'webhook.endpoint_enabled', { id: subscription.id })
       yield* hub.publish(account, disabling)
+      yield* hub.publish(account, enabling)
       const [after] = yield* hub.emit(account, 1)
       const ids = (received: ReadonlyArray<{ readonly body: Buffer }>) =>
         received.flatMap(({ body }) => (JSON.parse(body.toString()) as { id: string }[]).map(({ id }) => id))
-      yield* other.until((received) => ids(received).length === 2)
+      yield* other.until((received) => ids(received).length === 3)
       yield* own.until((received) => ids(received).length > 0)
-      expect(new Set(ids(other.received))).toEqual(new Set([disabling.events[0]!.id, after!.id]))
+      expect(new Set(ids(other.received))).toEqual(
+        new Set([disabling.events[0]!.id, enabling.events[0]!.id, after!.id]),
+      )
       expect(ids(own.received)).toEqual([after!.id])
     }))
 })

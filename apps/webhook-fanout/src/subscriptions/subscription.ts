@@ -3,6 +3,7 @@ import {
   type DisabledPeriods,
   type EarlierSecret,
   type EndpointHealth,
+  type EventType,
   type HealthAction,
   type Mode,
   signingSecrets,
@@ -77,6 +78,12 @@ interface EventToMatch {
   readonly eventType: string
   readonly body: string
 }
+
+/** Events about one subscription, for the other subscriptions of the account. */
+const ABOUT_SUBSCRIPTIONS: ReadonlySet<string> = new Set<EventType>([
+  'webhook.endpoint_disabled',
+  'webhook.endpoint_enabled',
+])
 
 /**
  * The actor of one subscription. Its partition and the deliverer call its transitions synchronously;
@@ -303,11 +310,11 @@ export class Subscription {
     const { eventTypes } = this.#record
     return (
       (eventTypes.size === 0 || eventTypes.has(event.eventType)) &&
-      !(event.eventType === 'webhook.endpoint_disabled' && this.#isAboutItself(event.body))
+      !(ABOUT_SUBSCRIPTIONS.has(event.eventType) && this.#isAboutItself(event.body))
     )
   }
 
-  /** Its own disabling is an event for the others. Source: DEL-20. */
+  /** Its own disabling and enabling are events for the others. Source: DEL-20, DEL-27. */
   #isAboutItself(body: string): boolean {
     const { data } = JSON.parse(body) as { readonly data: { readonly object: { readonly id?: unknown } } }
     return data.object.id === this.#record.id

@@ -51,6 +51,7 @@ const EVENT_SCHEMAS = [
   eventOf('recipient.opted_out', OptOutChange, 'A recipient opted out of service messages.'),
   eventOf('recipient.opted_in', OptOutChange, 'A recipient opted in again.'),
   eventOf('webhook.endpoint_disabled', WebhookEndpoint, 'Another subscription was disabled by failures.'),
+  eventOf('webhook.endpoint_enabled', WebhookEndpoint, 'Another subscription was enabled again.'),
   eventOf('webhook.test', WebhookEndpoint, 'A test delivery to this subscription.'),
 ] as const
 

@@ -26,6 +26,7 @@ export const EVENT_TYPES = [
   'recipient.opted_out',
   'recipient.opted_in',
   'webhook.endpoint_disabled',
+  'webhook.endpoint_enabled',
   'webhook.test',
 ] as const
 export type EventType = (typeof EVENT_TYPES)[number]

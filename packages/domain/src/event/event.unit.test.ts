@@ -21,6 +21,7 @@ describe('event types', () => {
       'template.approved',
       'template.declined',
       'webhook.endpoint_disabled',
+      'webhook.endpoint_enabled',
       'webhook.test',
     ])
   })

@@ -67,6 +67,16 @@ export const subscriptionDisabled = (
   object: subscriptionObject(view, disabledAt),
 })
 
+/** Makes the event for a subscription that was enabled again at `enabledAt`. Its id depends on the time too. Source: DEL-27. */
+export const subscriptionEnabled = (
+  view: SubscriptionView,
+  enabledAt: number,
+): PublicEvent<SubscriptionObject, 'webhook.endpoint_enabled'> => ({
+  id: eventIdOf(`${view.id} ${toTimestamp(enabledAt)}`, 'webhook.endpoint_enabled'),
+  type: 'webhook.endpoint_enabled',
+  object: subscriptionObject(view, enabledAt),
+})
+
 /** `attempt` is the id of the test delivery in the delivery log (`whd_…`). */
 export const testDeliveryEvent = (
   attempt: string,
