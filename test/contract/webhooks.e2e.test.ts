@@ -668,7 +668,9 @@ describe('Disabling and enabling', () => {
       const events = await allEvents(test)
       return events.some(({ data, type }) => type === 'message.delivered' && data.object.id === after.id)
     }, EVERY)
-    const wanted = (await allEvents(test)).map(({ id: event }) => event).filter((event) => !aboutItself.includes(event))
+    const wanted = (await allEvents(test))
+      .map(({ id: event }) => event)
+      .filter((event) => !aboutItself.includes(event))
     await eventually(async () => {
       const ids = new Set(await eventIdsOf(requestsTo(broken).slice(failed.length), secret))
       return wanted.every((event) => ids.has(event))

@@ -87,16 +87,32 @@ export const makeHubAdmin = (hub: Pick<TestHub, 'describe' | 'dataDir'>, options
   const hashOf = (number: string): Buffer =>
     Buffer.from(recipientHash(secrets.numberHashSecret, number), 'hex')
 
-  /** Issues an API key. `allowed` lists the permitted client addresses in CIDR notation. */
+  /**
+   * Issues an API key. `allowed` lists the permitted client addresses in CIDR notation. A key with scopes has another
+   * hash: docs/security.md.
+   */
   const issueKey = async (
     account: Pick<Account, 'uuid'>,
     mode: Mode,
     allowed: ReadonlyArray<string> | null = null,
+    scopes: ReadonlyArray<string> | null = null,
   ): Promise<string> => {
     const value = newKey(mode)
+    const digest = createHash('sha256').update(value).digest()
+    const hash =
+      scopes === null
+        ? digest
+        : createHash('sha256')
+            .update(`scoped ${digest.toString('hex')}`)
+            .digest()
+    const id = newUuid('key')
     await sql`INSERT INTO command.api_keys (id, account, mode, hash, last_four, allowed_addresses)
-      VALUES (${newUuid('key')}, ${account.uuid}, ${mode}, ${createHash('sha256').update(value).digest()},
-              ${value.slice(-4)}, ${allowed as Array<string> | null}::text[]::cidr[])`
+      VALUES (${id}, ${account.uuid}, ${mode}, ${hash}, ${value.slice(-4)},
+              ${allowed as Array<string> | null}::text[]::cidr[])`
+    // The schema of an earlier version has no such column.
+    if (scopes !== null) {
+      await sql`UPDATE command.api_keys SET scopes = ${scopes as Array<string>}::text[] WHERE id = ${id}`
+    }
     return value
   }
 

@@ -389,6 +389,13 @@ const english = {
     networks: 'Allowed from',
     anywhere: 'anywhere',
     nowhere: 'nowhere',
+    scopes: 'Scopes',
+    scopesField: 'The key may',
+    scopeNames: {
+      send: 'send: messages and batches',
+      read: 'read: everything that it can see',
+      manage: 'manage: templates, senders, webhook subscriptions',
+    },
     expires: 'Expires',
     ends: 'Works until',
     noKeys: (id: string) => `The account has no keys. hubctl keys issue ${id} issues one, too.`,
@@ -400,7 +407,7 @@ const english = {
     sameDaysField: 'The new key stops working after so many days (empty: as long as the old one)',
     rotate: 'Rotate',
     rotateAbout: (mode: string, lastFour: string) =>
-      `Issues another ${mode} key for the same networks, and shows it once. The key that ends with ${lastFour} works for some hours more, so that the client can replace it. If a process continues to use it, its address is blocked after 21 failures in a minute, also for the new key.`,
+      `Issues another ${mode} key for the same networks and scopes, and shows it once. The key that ends with ${lastFour} works for some hours more, so that the client can replace it. If a process continues to use it, its address is blocked after 21 failures in a minute, also for the new key.`,
     overlapField: 'The old key works for so many hours more (0: it ends now)',
     oldEnds: 'The old key ends',
     changeNetworks: 'Networks',

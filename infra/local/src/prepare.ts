@@ -54,6 +54,7 @@ const seed = Effect.fn('seed')(function* (databaseUrl: string, accounts: Secrets
           digest: apiKeyDigest(key),
           ending: apiKeyEnding(key),
           allowed: null,
+          scopes: null,
         })
         await CommandSenders.insert(tx, {
           ...of,

@@ -58,7 +58,8 @@ const HEADERS: JsonObject = {
     schema: { type: 'string', examples: ['unknown parameter "colour"'] },
   },
   'WWW-Authenticate': {
-    description: 'The authentication scheme of the API.',
+    description:
+      'The authentication scheme of the API. A 403 also names the scope that the key does not have.',
     schema: { type: 'string', examples: ['Bearer realm="hub"'] },
   },
   'Idempotent-Replayed': {

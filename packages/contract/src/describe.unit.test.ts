@@ -157,6 +157,7 @@ describe('the description', () => {
   it('declares the specific error codes of each operation', () => {
     const SHARED = new Set([
       'invalid_api_key',
+      'insufficient_scope',
       'rate_limited',
       'internal_error',
       'idempotency_conflict',

@@ -8,7 +8,7 @@
  * logged. Only `param` may contain client input (the name of a template variable), so it must not
  * be logged.
  */
-import { TEXT_MAX_PARTS, VARIABLE_MAX_LENGTH } from '@hub/domain'
+import { type Scope, TEXT_MAX_PARTS, VARIABLE_MAX_LENGTH } from '@hub/domain'
 import { Data } from 'effect'
 import { MAX_BODY_BYTES, MAX_URL_LENGTH, MAX_WEBHOOK_ENDPOINTS } from './limits.ts'
 
@@ -40,6 +40,12 @@ const catalogue = {
     status: 401,
     message: 'The API key is not valid here. Send a current key as "Authorization: Bearer <API_KEY>".',
     retry: 'Fails in the same way, and counts as a failed login.',
+  },
+  insufficient_scope: {
+    status: 403,
+    message:
+      'The API key does not have the scope of this operation. Use a key with this scope, or ask the hub operator for one.',
+    retry: 'Fails in the same way. It does not count as a failed login.',
   },
   not_found: {
     status: 404,
@@ -302,6 +308,8 @@ export class ApiError extends Data.TaggedError('ApiError')<{
   readonly reason?: string
   /** The hub does not know whether it accepted the request, or this element of it. */
   readonly outcome?: 'unknown'
+  /** The scope that the key does not have. */
+  readonly scope?: Scope
 }> {}
 
 interface ApiErrorOptions {
@@ -347,6 +355,12 @@ export const apiError = (code: ErrorCode, options: ApiErrorOptions = {}): ApiErr
     ...(options.reason === undefined ? undefined : { reason: options.reason }),
     ...(options.outcome === undefined ? undefined : { outcome: options.outcome }),
   })
+}
+
+/** The refusal of a key without the scope of an operation. Source: AUTH-18. */
+export const insufficientScope = (scope: Scope): ApiError => {
+  const message = `The API key does not have the scope "${scope}", which this operation needs. Use a key with this scope, or ask the hub operator for one.`
+  return new ApiError({ code: 'insufficient_scope', message, scope })
 }
 
 /**
@@ -400,8 +414,19 @@ export const toErrorBody = (
 /** The authentication scheme of the API, for a 401. Source: RFC 9110, 11.6.1; RFC 6750, 3. */
 const CHALLENGE = 'Bearer realm="hub"'
 
-/** `Retry-After` repeats `retry_after` of the body; `WWW-Authenticate` belongs to every 401. */
-export const errorHeaders = (error: ApiError): Readonly<Record<string, string>> => ({
-  ...(error.retryAfter === undefined ? undefined : { 'Retry-After': String(error.retryAfter) }),
-  ...(ERRORS[error.code].status === 401 ? { 'WWW-Authenticate': CHALLENGE } : undefined),
-})
+/** `null`: the answer has none. A refusal for a scope names it. Source: RFC 6750, 3 and 3.1. */
+const challengeOf = ({ code, scope }: ApiError): string | null =>
+  scope !== undefined
+    ? `${CHALLENGE}, error="insufficient_scope", scope="${scope}"`
+    : ERRORS[code].status === 401
+      ? CHALLENGE
+      : null
+
+/** `Retry-After` repeats `retry_after` of the body; `WWW-Authenticate` belongs to every 401 and to a missing scope. */
+export const errorHeaders = (error: ApiError): Readonly<Record<string, string>> => {
+  const challenge = challengeOf(error)
+  return {
+    ...(error.retryAfter === undefined ? undefined : { 'Retry-After': String(error.retryAfter) }),
+    ...(challenge === null ? undefined : { 'WWW-Authenticate': challenge }),
+  }
+}

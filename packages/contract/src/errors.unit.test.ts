@@ -1,6 +1,14 @@
 import { describe, expect, it } from 'vitest'
 import fc from 'fast-check'
-import { apiError, ERROR_CODES, ERRORS, errorHeaders, httpStatusOf, toErrorBody } from './errors.ts'
+import {
+  apiError,
+  ERROR_CODES,
+  ERRORS,
+  errorHeaders,
+  httpStatusOf,
+  insufficientScope,
+  toErrorBody,
+} from './errors.ts'
 import { Schema } from 'effect'
 import { ErrorBody } from './schemas/common.ts'
 
@@ -10,6 +18,7 @@ const code = fc.constantFrom(...ERROR_CODES)
 /** Source: ERR-5. Another status of a code is a breaking change. */
 const STATUSES = {
   invalid_api_key: 401,
+  insufficient_scope: 403,
   not_found: 404,
   method_not_allowed: 405,
   payload_too_large: 413,
@@ -98,6 +107,22 @@ describe('an error', () => {
     expect(toErrorBody(error, 'req_1', DOCS).error.retry_after).toBe(2)
     expect(errorHeaders(error)).toEqual({ 'Retry-After': '2' })
     expect(apiError('rate_limited', { retryAfter: 0 }).retryAfter).toBe(1)
+  })
+
+  // Rules: AUTH-18, ERR-7
+  it('names the scope that the key does not have, as RFC 6750 says', () => {
+    const error = insufficientScope('manage')
+    expect(httpStatusOf(error)).toBe(403)
+    expect(toErrorBody(error, 'req_1', DOCS).error).toEqual({
+      code: 'insufficient_scope',
+      message: expect.stringContaining('the scope "manage"'),
+      request_id: 'req_1',
+      doc_url: `${DOCS}#insufficient_scope`,
+    })
+    // RFC 6750, 3 and 3.1: auth-params of the scheme Bearer, comma-separated, with quoted values.
+    expect(errorHeaders(error)).toEqual({
+      'WWW-Authenticate': 'Bearer realm="hub", error="insufficient_scope", scope="manage"',
+    })
   })
 
   // Rules: LIM-7, LIM-12

@@ -40,6 +40,7 @@ export * from './sms/sms.ts'
 // Account
 export * from './account/api-key.ts'
 export * from './account/certification.ts'
+export * from './account/scope.ts'
 export * from './account/settings.ts'
 export * from './account/spend.ts'
 

@@ -68,6 +68,28 @@ describe('a live key of a hub that needs two persons', () => {
     }
   })
 
+  it('has the scopes of its request, which an earlier version cannot confirm', async () => {
+    const made = await makeRequest({ scopes: ['read', 'send'] })
+    assert.deepStrictEqual(made.scopes, ['send', 'read'])
+    const asBefore = await database.sql`
+      UPDATE command.key_requests SET confirmed_by = 'paul', confirmed_at = now() WHERE id = ${made.id}`.catch(
+      (error: unknown) => error,
+    )
+    assert.include(asBefore, { constraint_name: 'key_requests_scopes' })
+    const issued = await database.run(PAUL, KeyRequests.confirm, { id: made.id })
+    assert.deepStrictEqual(issued.scopes, ['send', 'read'])
+    assert.deepStrictEqual((await database.run(SUPPORT, Keys.get, { id: issued.id })).scopes, [
+      'send',
+      'read',
+    ])
+    const rotation = { id: issued.id, overlap_seconds: 0, expires_after_seconds: null, networks: null }
+    const { id } = await database.run(OLGA, KeyRequests.requestRotation, rotation)
+    // A request of an earlier version has no scopes.
+    await database.sql`UPDATE command.key_requests SET scopes = NULL WHERE id = ${id}`
+    assert.deepStrictEqual((await database.run(PAUL, KeyRequests.confirm, { id })).scopes, ['send', 'read'])
+    await database.sql`DELETE FROM command.key_requests WHERE id IN (${made.id}, ${id})`
+  })
+
   it('is issued once if two persons confirm it at the same time', async () => {
     const { id } = await makeRequest()
     const confirmed = await Promise.allSettled(

@@ -4,7 +4,7 @@
  * docs/decisions/persons.md#live-keys-by-two-persons.
  */
 import { randomUUID } from 'node:crypto'
-import { apiKeyEnding, encodeId } from '@hub/domain'
+import { apiKeyEnding, encodeId, keyScopes, scopeNames } from '@hub/domain'
 import {
   CommandAccounts,
   CommandApiKeys,
@@ -21,6 +21,7 @@ import { optionalTimestamp, publicId, Timestamp, Uuid } from './fields.ts'
 import {
   generateKey,
   hostBitsAsRefusal,
+  KeptScopes,
   keyEnded,
   Lifetime,
   Networks,
@@ -30,6 +31,7 @@ import {
   requireCertified,
   requireWorkingKey,
   rotatedLifetime,
+  WantedScopes,
 } from './keys.ts'
 import { decodeRowCursor, listOf, pageFields, pageOf, rowKey } from './pages.ts'
 import { query } from './sql.ts'
@@ -43,6 +45,7 @@ export const KeyRequest = Schema.Struct({
   name: Schema.String.annotate({ description: 'The name of the account.' }),
   status: Schema.Literals(['waiting', 'confirmed', 'expired']),
   allowed_addresses: Networks,
+  scopes: KeptScopes,
   expires_after_seconds: Lifetime,
   requested_by: Schema.String,
   requested_at: Timestamp,
@@ -67,6 +70,7 @@ const toValue = (row: Requests.KeyRequest, name: string): KeyRequest => ({
   name,
   status: row.confirmed_at !== null ? 'confirmed' : row.is_open ? 'waiting' : 'expired',
   allowed_addresses: row.allowed,
+  scopes: scopeNames(row.scopes),
   expires_after_seconds: row.expires_after_seconds,
   requested_by: row.requested_by,
   requested_at: row.requested_at.toISOString(),
@@ -100,21 +104,24 @@ export const request = defineUseCase({
   input: Schema.Struct({
     account: publicId('acc'),
     allowed_addresses: Networks,
+    scopes: WantedScopes,
     expires_after_seconds: Lifetime,
   }),
   output: KeyRequest,
-  audit: ({ account, allowed_addresses, expires_after_seconds }) => ({
+  audit: ({ account, allowed_addresses, expires_after_seconds, scopes }) => ({
     account,
     allowed_addresses,
+    scopes: scopes ?? null,
     expires_after_seconds,
   }),
   result: ({ id }) => ({ request: id }),
-  run: Effect.fnUntraced(function* ({ account, allowed_addresses, expires_after_seconds }, actor) {
+  run: Effect.fnUntraced(function* ({ account, allowed_addresses, expires_after_seconds, scopes }, actor) {
     const name = yield* requireAccount(account)
     yield* requireCertified(account)
     const wanted = {
       account: uuidOf('acc', account),
       allowed: allowed_addresses,
+      scopes: keyScopes(scopes ?? null),
       expires_after_seconds,
       replaces: null,
       overlap_seconds: null,
@@ -124,7 +131,7 @@ export const request = defineUseCase({
 })
 
 /**
- * Requests the rotation of a live key. The request contains the networks and the lifetime of the new
+ * Requests the rotation of a live key. The request contains the networks, scopes and lifetime of the new
  * key, so that the second person confirms what the first one saw.
  */
 export const requestRotation = defineUseCase({
@@ -154,6 +161,7 @@ export const requestRotation = defineUseCase({
     const wanted = {
       account: old.account,
       allowed: networks === null ? old.allowed : networks.allowed_addresses,
+      scopes: old.scopes,
       expires_after_seconds: rotatedLifetime(old, expires_after_seconds),
       replaces: old.id,
       overlap_seconds,
@@ -196,10 +204,14 @@ export const confirm = defineUseCase({
     const account = encodeId('acc', found.account)
     const { overlap_seconds: overlap, replaces: oldUuid } = found
     if (oldUuid === null) yield* requireCertified(account)
+    // A request of an earlier version has no scopes, so those of the replaced key apply.
+    const replaced = oldUuid === null ? null : yield* query((q) => CommandApiKeys.read(q, oldUuid))
+    const scopes = replaced === null ? found.scopes : replaced.scopes
     const { key, row } = yield* generateKey({
       account: found.account,
       mode: 'live',
       allowed: found.allowed,
+      scopes,
       expiresAfter: found.expires_after_seconds,
     })
     const outcome = yield* sql.transaction(
@@ -218,14 +230,14 @@ export const confirm = defineUseCase({
         if (why !== null) return refused(...REFUSED[why])
         if (oldUuid === null) {
           await CommandApiKeys.insert(q, row)
-          await Requests.setConfirmed(q, id, actor, row.id, null)
+          await Requests.setConfirmed(q, id, actor, row, null)
           return null
         }
         const old = encodeId('key', oldUuid)
         if ((await CommandApiKeys.read(q, oldUuid))?.works !== true) return keyEnded(old)
         await CommandApiKeys.insert(q, row)
         const end = await CommandApiKeys.revoke(q, oldUuid, overlap ?? 0)
-        await Requests.setConfirmed(q, id, actor, row.id, end)
+        await Requests.setConfirmed(q, id, actor, row, end)
         return { id: old, revoked_at: end?.toISOString() ?? null }
       },
     )
@@ -238,6 +250,7 @@ export const confirm = defineUseCase({
       account,
       mode: 'live' as const,
       allowed_addresses: found.allowed,
+      scopes: scopeNames(scopes),
       expires_at: optionalTimestamp(issued?.expires_at?.getTime() ?? null),
       replaces: outcome,
     }

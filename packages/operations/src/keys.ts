@@ -8,7 +8,11 @@ import {
   apiKeyEnding,
   apiKeyFrom,
   encodeId,
+  keyScopes,
+  type KeyScopes,
   type Mode as KeyMode,
+  scopeNames,
+  SCOPES,
 } from '@hub/domain'
 import { CommandApiKeys, uuidOf } from '@hub/store'
 import { Effect, Schema } from 'effect'
@@ -41,6 +45,18 @@ export const Networks = Schema.NullOr(
 )
 type Networks = typeof Networks.Type
 
+const Scopes = Schema.Array(Schema.Literals(SCOPES))
+
+/** The scopes that a new key gets; `null` and absent, as earlier versions of hubctl send it: all. */
+export const WantedScopes = Schema.optionalKey(
+  Schema.NullOr(Scopes.check(Schema.isMinLength(1))).annotate({
+    description: 'What the key may do. `null`: everything.',
+  }),
+)
+
+/** The scopes of a key. */
+export const KeptScopes = Scopes.annotate({ description: 'What the key may do.' })
+
 /** A key that lives longer is better replaced than extended: ten years. */
 export const MAX_LIFETIME_SECONDS = 3660 * 86_400
 
@@ -59,6 +75,7 @@ export const ApiKey = Schema.Struct({
   mode: Mode,
   last_four: Schema.String,
   allowed_addresses: Networks,
+  scopes: KeptScopes,
   created_at: Timestamp,
   revoked_at: Schema.NullOr(Timestamp),
   expires_at: Schema.NullOr(Timestamp),
@@ -80,6 +97,7 @@ const newKeyFields = {
   account: publicId('acc'),
   mode: Mode,
   allowed_addresses: Networks,
+  scopes: KeptScopes,
 }
 
 export const NewKey = Schema.Struct({ ...newKeyFields, expires_at: Schema.NullOr(Timestamp) })
@@ -91,6 +109,7 @@ const toValue = (row: CommandApiKeys.ApiKeyRow): ApiKey => ({
   mode: row.mode,
   last_four: row.last_four,
   allowed_addresses: row.allowed,
+  scopes: scopeNames(row.scopes),
   created_at: row.created_at.toISOString(),
   revoked_at: row.revoked_at?.toISOString() ?? null,
   expires_at: row.expires_at?.toISOString() ?? null,
@@ -118,7 +137,7 @@ export const hostBitsAsRefusal = <A, E extends { readonly _tag: string }, R>(
 
 /** Makes a new key with the row that stores its digest. `account` is a UUID. */
 export const generateKey = Effect.fnUntraced(function* (
-  of: Required<Pick<CommandApiKeys.NewApiKey, 'account' | 'mode' | 'allowed' | 'expiresAfter'>>,
+  of: Required<Pick<CommandApiKeys.NewApiKey, 'account' | 'mode' | 'allowed' | 'scopes' | 'expiresAfter'>>,
 ) {
   const { uuid } = yield* generateId('key')
   const key = apiKeyFrom(of.mode, randomBytes(API_KEY_RANDOM_BYTES))
@@ -130,9 +149,10 @@ const issueKey = Effect.fnUntraced(function* (
   account: string,
   mode: KeyMode,
   allowed: Networks,
+  scopes: KeyScopes,
   expiresAfter: number | null,
 ) {
-  const { key, row } = yield* generateKey({ account, mode, allowed, expiresAfter })
+  const { key, row } = yield* generateKey({ account, mode, allowed, scopes, expiresAfter })
   yield* hostBitsAsRefusal(query((q) => CommandApiKeys.insert(q, row)))
   return { id: encodeId('key', row.id), key }
 })
@@ -231,28 +251,45 @@ export const issue = defineUseCase({
     account: publicId('acc'),
     mode: Mode,
     allowed_addresses: Networks,
+    scopes: WantedScopes,
     expires_after_seconds: Lifetime,
   }),
   output: NewKey,
-  audit: ({ account, allowed_addresses, expires_after_seconds, mode }) => ({
+  audit: ({ account, allowed_addresses, expires_after_seconds, mode, scopes }) => ({
     account,
     mode,
     allowed_addresses,
+    scopes: scopes ?? null,
     expires_after_seconds,
   }),
   result: ({ id, key }) => ({ key: id, ending: apiKeyEnding(key) }),
-  run: Effect.fnUntraced(function* ({ account, allowed_addresses: allowed, expires_after_seconds, mode }) {
+  run: Effect.fnUntraced(function* ({
+    account,
+    allowed_addresses: allowed,
+    expires_after_seconds,
+    mode,
+    scopes: wanted,
+  }) {
     yield* requireAccount(account)
     if (mode === 'live') yield* requireCertified(account)
     yield* requireOnePerson(mode, 'Request it, and another person confirms it.')
-    const issued = yield* issueKey(uuidOf('acc', account), mode, allowed, expires_after_seconds)
+    const scopes = keyScopes(wanted ?? null)
+    const issued = yield* issueKey(uuidOf('acc', account), mode, allowed, scopes, expires_after_seconds)
     const { expires_at } = toValue(yield* requireKey(issued.id))
-    return { ...issued, object: 'api_key' as const, account, mode, allowed_addresses: allowed, expires_at }
+    return {
+      ...issued,
+      object: 'api_key' as const,
+      account,
+      mode,
+      allowed_addresses: allowed,
+      scopes: scopeNames(scopes),
+      expires_at,
+    }
   }),
 })
 
 /**
- * Issues a key for the same account, mode and networks, and revokes the old key after an overlap. If
+ * Issues a key for the same account, mode, networks and scopes, and revokes the old key after an overlap. If
  * no lifetime is given, the new key lives as long as the old one was meant to.
  */
 export const rotate = defineUseCase({
@@ -281,7 +318,7 @@ export const rotate = defineUseCase({
     const old = yield* requireWorkingKey(id)
     yield* requireOnePerson(old.mode, 'Request its rotation, and another person confirms it.')
     const lifetime = rotatedLifetime(old, expires_after_seconds)
-    const issued = yield* issueKey(old.account, old.mode, old.allowed, lifetime)
+    const issued = yield* issueKey(old.account, old.mode, old.allowed, old.scopes, lifetime)
     const end = yield* query((q) => CommandApiKeys.revoke(q, old.id, overlap_seconds))
     return {
       ...issued,
@@ -289,6 +326,7 @@ export const rotate = defineUseCase({
       account: encodeId('acc', old.account),
       mode: old.mode,
       allowed_addresses: old.allowed,
+      scopes: scopeNames(old.scopes),
       replaces: { id, revoked_at: end?.toISOString() ?? null },
     }
   }),

@@ -87,6 +87,31 @@ export const access: Section = (fixture) => {
       expectSameError(spoofed, invalid)
     })
 
+    // Rules: AUTH-16, AUTH-17, AUTH-18
+    it('3: a key with scopes is refused for other operations, with the challenge of RFC 6750', async () => {
+      const { admin, connect } = fixture()
+      const account = await admin.createAccount()
+      const keyWith = (...scopes: ReadonlyArray<string>) => admin.issueKey(account, 'test', null, scopes)
+      const refused = (answer: Answer, scope: string): void => {
+        expect(errorOf(answer)).toEqual([403, 'insufficient_scope', undefined])
+        expect(answer.body.error.message).toContain(`"${scope}"`)
+        expect(answer.headers.get('www-authenticate')).toBe(
+          `Bearer realm="hub", error="insufficient_scope", scope="${scope}"`,
+        )
+      }
+      const sender = connect(await keyWith('send'))
+      expect((await sender.post('/v1/messages', send('otp', freshNumber()))).status).toBe(202)
+      refused(await sender.get('/v1/account'), 'read')
+      refused(await sender.post('/v1/senders', { name: 'SCOPES' }), 'manage')
+      const reader = connect(await keyWith('read'))
+      expect((await reader.get('/v1/account')).body.id).toBe(account.id)
+      refused(await reader.post('/v1/messages', send('otp', freshNumber())), 'send')
+      const manager = connect(await keyWith('manage', 'read'))
+      expect((await manager.post('/v1/senders', { name: 'SCOPES' })).status).toBe(201)
+      expect((await manager.get('/v1/account')).status).toBe(200)
+      refused(await manager.post('/v1/messages', send('otp', freshNumber())), 'send')
+    })
+
     // Rules: AUTH-4
     it.each(['Basic aHViOmh1Yg==', 'Bearer', 'Bearer ', WRONG, `bearer ${WRONG}`, 'Bearer hub_test_'])(
       '3: the authorization %j is refused',

@@ -11,7 +11,7 @@ import { networkFrom } from './client-address.ts'
 import { ApiKeys } from './api-keys.ts'
 import { makeLoginGate } from './login-gate.ts'
 
-const caller: Caller = { account: 'acc_x', accountUuid: 'x', mode: 'test', key: 'key_x' }
+const caller: Caller = { account: 'acc_x', accountUuid: 'x', mode: 'test', key: 'key_x', scopes: null }
 
 /** An `ApiKeys` that knows one key and records each look-up. */
 const keysOf = (lookUps: Array<string>) =>

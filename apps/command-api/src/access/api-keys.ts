@@ -1,5 +1,5 @@
-/** API keys: the account and mode of a request. Source: AUTH-4 to AUTH-7, GEN-10. */
-import { API_KEY_PATTERN, apiKeyDigest, CACHE_TTL_MS, encodeId, type Mode } from '@hub/domain'
+/** API keys: the account, mode and scopes of a request. Source: AUTH-4 to AUTH-7, AUTH-16, GEN-10. */
+import { API_KEY_PATTERN, apiKeyDigest, CACHE_TTL_MS, encodeId, type KeyScopes, type Mode } from '@hub/domain'
 import { CommandApiKeys, Sql, type StorageError } from '@hub/store'
 import { Context, Effect, Layer, Result } from 'effect'
 import { NetAddress } from 'effect/net'
@@ -23,6 +23,7 @@ interface KeyRow {
   readonly mode: Mode
   /** In CIDR notation; `null` allows every address. */
   readonly allowed: ReadonlyArray<string> | null
+  readonly scopes: KeyScopes
 }
 
 interface KnownKey {
@@ -39,6 +40,7 @@ const knownKey = (row: KeyRow): KnownKey => ({
     accountUuid: row.account,
     mode: row.mode,
     key: encodeId('key', row.id),
+    scopes: row.scopes,
   },
   allowed:
     row.allowed?.flatMap((text) => {
@@ -63,9 +65,9 @@ export class ApiKeys extends Context.Service<ApiKeys>()('@hub/command-api/ApiKey
         sql
           .run(
             (q) => q<(KeyRow & SettingsRow)[]>`
-              SELECT k.id, k.account, k.mode, k.allowed, ${settingsColumns(q)}
-                FROM (SELECT id, account, mode, allowed_addresses::text[] AS allowed FROM command.api_keys
-                       WHERE hash = decode(${digest}, 'hex') AND ${CommandApiKeys.works(q)}) AS k
+              SELECT k.id, k.account, k.mode, k.allowed, k.scopes, ${settingsColumns(q)}
+                FROM (SELECT id, account, mode, allowed_addresses::text[] AS allowed, scopes FROM command.api_keys
+                       WHERE ${CommandApiKeys.isKey(q, digest)} AND ${CommandApiKeys.works(q)}) AS k
                 JOIN command.accounts a ON a.id = k.account
                 LEFT JOIN command.account_settings s ON s.account = k.account AND s.mode = k.mode`,
             STATEMENT_DEADLINE,

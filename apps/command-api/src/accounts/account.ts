@@ -1,6 +1,7 @@
 /** The caller of a request, and what the API shows of an account. */
 import {
   type AccountSettings,
+  type KeyScopes,
   SANDBOX_PAUSE_SECONDS,
   type MessageClass,
   type Mode,
@@ -20,6 +21,8 @@ export interface Caller {
   readonly mode: Mode
   /** `key_…` */
   readonly key: string
+  /** What the key may do. */
+  readonly scopes: KeyScopes
 }
 
 /** The owner of data. Two accounts, and the two modes of one account, share no data. */

@@ -4,17 +4,19 @@
  *
  *  1. size and encoding of the body, by the headers
  *  2. the failed-login gate, then the key
- *  3. a send or a batch: overload, if it is refused whatever its body says; others: the request rate
- *  4. the body. It is not read before the key, so that nobody without a key uses memory.
- *  5. a send or a batch: overload. It counts as work from here on: a client that sends a body slowly must not
+ *  3. a key without the scope of the operation: the request rate, then the refusal
+ *  4. a send or a batch: overload, if it is refused whatever its body says; others: the request rate
+ *  5. the body. It is not read before the key, so that nobody without a key uses memory.
+ *  6. a send or a batch: overload. It counts as work from here on: a client that sends a body slowly must not
  *     take the place of others. Then its turn, and the request rate. So a refusal leaves nothing behind.
  *
- * Source: HTTP-25, HTTP-26, AVL-7 to AVL-12; docs/decisions/overload.md.
+ * Source: HTTP-25, HTTP-26, AUTH-18, AVL-7 to AVL-12; docs/decisions/overload.md.
  */
 import type { IncomingMessage } from 'node:http'
 import * as NodeHttpServerRequest from '@effect/platform-node/NodeHttpServerRequest'
-import { type ApiError, apiError } from '@hub/contract'
+import { type ApiError, apiError, insufficientScope } from '@hub/contract'
 import type { RateVerdict } from '@hub/counters'
+import { hasScope, type Scope } from '@hub/domain'
 import { declaredBody } from '@hub/http-server'
 import type { StorageError } from '@hub/store'
 import { Clock, Effect } from 'effect'
@@ -85,11 +87,19 @@ const checkRate = Effect.fnUntraced(function* (
 const turnIn = (slices: Slices, isUrgent: boolean): Effect.Effect<void> =>
   Effect.callback((resume) => slices.add(isUrgent, () => resume(Effect.void)))
 
-/** Runs `work` with an admitted request, within its deadline. `sends`: what it sends; `null`: nothing. */
+/** What the operation of a request needs. */
+interface Needs {
+  /** The scope that its key must have. */
+  readonly scope: Scope
+  /** What it sends; `null`: nothing. */
+  readonly sends: SendKind | null
+}
+
+/** Runs `work` with an admitted request, within its deadline. */
 export const admitRequest = Effect.fnUntraced(function* <A, E, R>(
   { access, admission, bodies, slices }: AdmitServices,
   request: HttpServerRequest.HttpServerRequest,
-  sends: SendKind | null,
+  { scope, sends }: Needs,
   deadline: Deadline,
   notes: Notes,
   work: (admitted: Admitted) => Effect.Effect<A, E, R>,
@@ -101,6 +111,10 @@ export const admitRequest = Effect.fnUntraced(function* <A, E, R>(
   const caller = yield* deadline.bounded(access.login(credentials))
   notes.caller = caller
   const rate = checkRate(access, caller, notes)
+  if (!hasScope(caller.scopes, scope)) {
+    yield* deadline.bounded(rate)
+    return yield* insufficientScope(scope)
+  }
   if (sends === null) yield* deadline.bounded(rate)
   else {
     const error = admission.refusal(unreadWork(sends, caller, declared))

@@ -91,7 +91,7 @@ const makeKeys = () => {
   return { keys, rows, state }
 }
 
-const caller = { ...owner, key: 'key_1' }
+const caller = { ...owner, key: 'key_1', scopes: null }
 const BODY = Buffer.from('{"to":"x"}')
 
 const world = () => {

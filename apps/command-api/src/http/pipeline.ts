@@ -13,6 +13,7 @@ import {
   requestWarnings,
   toErrorBody,
 } from '@hub/contract'
+import type { Scope } from '@hub/domain'
 import type { StorageError } from '@hub/store'
 import { Cause, Clock, Effect, Result } from 'effect'
 import type { HttpServerRequest, HttpServerResponse } from 'effect/http'
@@ -84,6 +85,8 @@ export interface Routed extends Pick<Call, 'params' | 'query'> {
   /** The operation in the API description, such as `messages.send`. */
   readonly name: string
   readonly answerDeadline: AnswerDeadline
+  /** The scope that the key must have. */
+  readonly scope: Scope
   /** What the operation sends; `null`: nothing. */
   readonly sends: SendKind | null
   readonly operation: Operation
@@ -146,7 +149,7 @@ const runOperation = (
  * Runs the checks and then the operation:
  *
  *  1. route and method: the router, before this function
- *  2. body by its headers, key, overload, body, request rate: `admit.ts`
+ *  2. body by its headers, key, scope, overload, body, request rate: `admit.ts`
  *  3. the idempotency key of a POST
  *  4. the operation: resource, JSON and shape, used `client_ref`, template, sender, opt-out
  */
@@ -157,7 +160,7 @@ export const runChecked = (
   current: Exchange,
 ): Effect.Effect<Answer, ApiError | StorageError> =>
   Effect.flatMap(makeDeadline(routed.answerDeadline), (deadline) =>
-    admitRequest(services, request, routed.sends, deadline, current, (admitted) =>
+    admitRequest(services, request, routed, deadline, current, (admitted) =>
       runOperation(services.idempotency, request, routed, admitted, deadline, current),
     ),
   )

@@ -17,6 +17,7 @@ const caller: Caller = {
   accountUuid: '00000000-0000-0000-0000-000000000001',
   mode: 'live',
   key: 'key_00000000000000000000000001',
+  scopes: null,
 }
 
 /** A request with only the parts that the checks read. */
@@ -125,6 +126,7 @@ describe('the checks', () => {
           params: {},
           query: new URLSearchParams(),
           answerDeadline,
+          scope: 'read',
           sends: null,
           operation,
         })
@@ -245,6 +247,7 @@ describe('the first check of a send that fails', () => {
               params: {},
               query: new URLSearchParams(),
               answerDeadline: 'default',
+              scope: 'send',
               sends: 'single',
               operation: () => Effect.fail(apiError('not_found')),
             },

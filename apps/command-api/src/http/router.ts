@@ -22,21 +22,24 @@ interface Target {
   readonly method: string
   readonly path: HttpRouter.PathInput
   readonly run:
-    | ({ readonly kind: 'keyed' } & Pick<Routed, 'name' | 'operation' | 'answerDeadline' | 'sends'>)
+    | ({ readonly kind: 'keyed' } & Pick<Routed, 'name' | 'operation' | 'answerDeadline' | 'scope' | 'sends'>)
     | { readonly kind: 'open'; readonly operation: OpenOperation }
 }
 
 const targetsOf = (operations: Readonly<Record<string, Routed['operation']>>): ReadonlyArray<Target> => [
-  ...ROUTES.map(({ key, method, operation, path }): Target => {
+  ...ROUTES.map(({ method, operation, path, scope }): Target => {
     const keyed = operations[operation]
     const open = openOperations[operation]
     const at = { method, path: path as HttpRouter.PathInput }
-    if (key && keyed !== undefined) {
+    if (scope !== null && keyed !== undefined) {
       const answerDeadline = ANSWER_DEADLINES[operation] ?? 'default'
       const sends = SENDS[operation] ?? null
-      return { ...at, run: { kind: 'keyed', name: operation, operation: keyed, answerDeadline, sends } }
+      return {
+        ...at,
+        run: { kind: 'keyed', name: operation, operation: keyed, answerDeadline, scope, sends },
+      }
     }
-    if (!key && open !== undefined) return { ...at, run: { kind: 'open', operation: open } }
+    if (scope === null && open !== undefined) return { ...at, run: { kind: 'open', operation: open } }
     throw new Error(`the operation ${operation} of the contract has no handler: add it to operations.ts`)
   }),
   ...Object.entries(openPaths).flatMap(([path, { methods, operation }]) =>

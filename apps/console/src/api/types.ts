@@ -42,7 +42,7 @@ export type Account = Answer<'accounts.read'>
 export type AccountSetting = keyof Account['modes'][number]['in_force']
 export type ApiKey = Row<'keys.list'>
 /** A key as it is shown once: issued, rotated or confirmed. */
-export type NewKey = Pick<Answer<'keys.issue'>, 'id' | 'key' | 'mode'> &
+export type NewKey = Pick<Answer<'keys.issue'>, 'id' | 'key' | 'mode' | 'scopes'> &
   Partial<Pick<Answer<'keys.confirm'>, 'expires_at' | 'replaces'>>
 export type KeyRequest = Schemas['KeyRequest']
 export type Certification = Answer<'accounts.read_certification'>

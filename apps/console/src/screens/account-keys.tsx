@@ -36,9 +36,16 @@ const KEYS: ReadonlyArray<Column<ApiKey>> = [
   { title: strings.accounts.lastUsed, cell: ({ last_used_at }) => <Time at={last_used_at} /> },
   { title: strings.accounts.lastUsedFrom, cell: ({ last_used_from }) => <code>{last_used_from}</code> },
   { title: strings.accounts.networks, cell: ({ allowed_addresses }) => networksText(allowed_addresses) },
+  { title: strings.accounts.scopes, cell: ({ scopes }) => scopes.join(', ') },
   { title: strings.accounts.ends, cell: (key) => <Time at={endOf(key)} /> },
   { title: strings.columns.created, cell: ({ created_at }) => <Time at={created_at} /> },
 ]
+
+/** What a key may do, with a sentence for each. */
+const SCOPES = Object.entries(strings.accounts.scopeNames)
+
+const scopesOf = (fields: FormData): ReadonlyArray<string> =>
+  SCOPES.map(([scope]) => scope).filter((scope) => fields.has(`scope_${scope}`))
 
 const HOUR_SECONDS = 3600
 const DAY_SECONDS = 86_400
@@ -94,6 +101,7 @@ const IssueKey = ({
       const networks = networksOf(fields)
       const key = {
         allowed_addresses: networks.length === 0 ? null : networks,
+        scopes: scopesOf(fields),
         expires_after_seconds: lifetimeOf(fields),
       }
       const body = { account, mode: textOf(fields, 'mode'), ...key }
@@ -114,6 +122,15 @@ const IssueKey = ({
       {strings.accounts.networksField}
       <input name="networks" autocomplete="off" spellcheck={false} placeholder="192.0.2.0/24" />
     </label>
+    <fieldset>
+      <legend>{strings.accounts.scopesField}</legend>
+      {SCOPES.map(([scope, text]) => (
+        <label key={scope}>
+          <input type="checkbox" name={`scope_${scope}`} defaultChecked />
+          {text}
+        </label>
+      ))}
+    </fieldset>
     <LifetimeField label={strings.accounts.daysField} />
   </ActionButton>
 )
@@ -126,6 +143,7 @@ const Issued = ({ issued }: { readonly issued: NewKey }) => (
         [strings.accounts.key, <code>{issued.key}</code>],
         [strings.columns.id, <code>{issued.id}</code>],
         [strings.columns.mode, issued.mode],
+        [strings.accounts.scopes, issued.scopes.join(', ')],
         ...(issued.expires_at === undefined
           ? []
           : [[strings.accounts.expires, <Time at={issued.expires_at} />] as const]),
@@ -296,6 +314,7 @@ export const Keys = ({ id, name }: { readonly id: string; readonly name: string 
     { title: strings.people.actor, cell: ({ requested_by }) => requested_by },
     { title: strings.columns.status, cell: ({ status }) => <Status value={status} /> },
     { title: strings.accounts.networks, cell: ({ allowed_addresses }) => networksText(allowed_addresses) },
+    { title: strings.accounts.scopes, cell: ({ scopes }) => scopes.join(', ') },
     {
       title: strings.accounts.replaces,
       cell: ({ replaces }) => (replaces === null ? null : <code>{replaces}</code>),

@@ -225,6 +225,23 @@ describe('keys', () => {
     }
   })
 
+  it('can have scopes, which lists and the audit trail show, and a rotation keeps', async () => {
+    const issued = await issue('--scope', 'read', '--scope', 'send')
+    assert.deepStrictEqual((await listed(issued.id))?.['scopes'], ['send', 'read'])
+    const next = await hub.succeed<Issued>(['keys', 'rotate', issued.id])
+    assert.deepStrictEqual((await listed(next.id))?.['scopes'], ['send', 'read'])
+    assert.deepStrictEqual((await listed((await issue()).id))?.['scopes'], ['send', 'read', 'manage'])
+    const list = await hub.run(['keys', 'list', '--account', account])
+    assert.match(list.out, /send, read +/u)
+    const [row] = await hub.sql`
+      SELECT arguments FROM command.audit WHERE command = 'keys issue' AND arguments ->> 'scopes' IS NOT NULL`
+    assert.deepStrictEqual(row?.['arguments'].scopes, ['read', 'send'])
+    const stored = await hub.sql`
+      SELECT 1 FROM command.api_keys WHERE hash = decode(${apiKeyDigest(issued.key)}, 'hex')`
+    assert.lengthOf(stored, 0)
+    assert.strictEqual(await hub.refusal(['keys', 'issue', account, '--scope', 'write']), 'usage')
+  })
+
   it('can expire, and are listed with their last use', async () => {
     const issued = await issue('--expires', '2d')
     const row = await listed(issued.id)

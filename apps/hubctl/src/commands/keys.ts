@@ -9,7 +9,7 @@ import {
   showList,
   usageError,
 } from '@hub/command-line'
-import { MODES } from '@hub/domain'
+import { MODES, SCOPES } from '@hub/domain'
 import { Accounts, KeyRequests, Keys } from '@hub/operations'
 import { Effect } from 'effect'
 import { Flag } from 'effect/cli'
@@ -34,6 +34,14 @@ const allowFlag = Flag.String('allow').pipe(
   Flag.atLeast(0),
 )
 
+const scopeFlag = Flag.Literals('scope', SCOPES).pipe(
+  Flag.withDescription(
+    'Only this scope: send (messages and batches), read (every GET) or manage (all other changes). The flag can be ' +
+      'repeated (default: all)',
+  ),
+  Flag.atLeast(0),
+)
+
 const expiresFlag = (about: string) =>
   durationFlag('expires', about, Keys.MAX_LIFETIME_SECONDS * 1000).pipe(
     Flag.filter(
@@ -50,6 +58,12 @@ const DEFAULT_OVERLAP_MS = 86_400_000
 const networksText = (networks: ReadonlyArray<string> | null): string =>
   networks === null ? 'anywhere' : networks.length === 0 ? 'nowhere' : networks.join(', ')
 
+const scopesText = (scopes: ReadonlyArray<string>): string => scopes.join(', ')
+
+/** The input for the scopes of a new key. An operations API of an earlier version has no such input. */
+const scopesInput = <Scope>(scopes: ReadonlyArray<Scope>): { readonly scopes?: ReadonlyArray<Scope> } =>
+  scopes.length === 0 ? {} : { scopes }
+
 /** The text of a new key. */
 const newKeyText = (values: Readonly<Record<string, Cell>>): string =>
   [fields(values), '', 'Store the key now: it is not shown again.'].join('\n')
@@ -59,7 +73,7 @@ const list = defineCommand(
   {
     short: 'List keys',
     about:
-      'Lists keys, newest first: account, allowed networks, last use (to the minute) and its ' +
+      'Lists keys, newest first: account, allowed networks, scopes, last use (to the minute) and its ' +
       'client address, end of life, and whether the key works. Only the last four characters of a key are known.',
     changes: NOTHING,
     examples: [
@@ -81,6 +95,7 @@ const list = defineCommand(
       mode: (row) => row.mode,
       ending: (row) => `…${row.last_four}`,
       'allowed from': (row) => networksText(row.allowed_addresses),
+      scopes: (row) => scopesText(row.scopes),
       created: (row) => row.created_at,
       works: (row) => row.works,
       'last use': (row) => row.last_used_at,
@@ -98,7 +113,8 @@ const issue = defineCommand(
     about:
       'Issues a key and shows it once: the hub stores only its hash. Test keys send to the sandbox. A ' +
       'live key requires a certified account (hubctl certification check). With HUB_LIVE_KEY_PERSONS=2, ' +
-      'hubctl keys request requests a live key, and another person confirms it.',
+      'hubctl keys request requests a live key, and another person confirms it. A key with --scope gets 403 ' +
+      'insufficient_scope for all other operations. Processes of earlier versions do not know such a key: issue it after the upgrade.',
     changes: 'A new key of the account, which works immediately. Other keys stay.',
     examples: [
       { command: 'hubctl keys issue acc_01m7yt89qhe54swwc8wkxj6n8e', description: 'A test key' },
@@ -110,6 +126,10 @@ const issue = defineCommand(
         command: 'hubctl keys issue acc_01m7yt89qhe54swwc8wkxj6n8e --expires 365d',
         description: 'A test key that stops working after a year',
       },
+      {
+        command: 'hubctl keys issue acc_01m7yt89qhe54swwc8wkxj6n8e --scope send --scope read',
+        description: 'A test key for a program that sends, and cannot change templates or subscriptions',
+      },
     ],
   },
   {
@@ -119,23 +139,26 @@ const issue = defineCommand(
       Flag.withDefault('test' as const),
     ),
     allow: allowFlag,
+    scope: scopeFlag,
     expires: expiresFlag('When the key stops working (default: never)'),
   },
-  Effect.fnUntraced(function* ({ account, allow, expires, mode }) {
+  Effect.fnUntraced(function* ({ account, allow, expires, mode, scope }) {
     const { name } = yield* run(Accounts.get, { account: account })
     const issued = yield* run(Keys.issue, {
       account: account,
       mode,
       allowed_addresses: allow.length === 0 ? null : allow,
+      ...scopesInput(scope),
       expires_after_seconds: expires === null ? null : expires / 1000,
     }).pipe(withHint('not_certified', `See: hubctl certification check ${account}`))
-    yield* show(issued, ({ allowed_addresses, expires_at, id, key }) =>
+    yield* show(issued, ({ allowed_addresses, expires_at, id, key, scopes }) =>
       newKeyText({
         key,
         id,
         account: `${account} (${name})`,
         mode,
         'allowed from': networksText(allowed_addresses),
+        scopes: scopesText(scopes),
         expires: expires_at ?? 'never',
       }),
     )
@@ -157,7 +180,7 @@ const rotate = defineCommand(
   {
     short: 'Replace a key',
     about:
-      'Issues a key for the same account, mode and networks, and revokes the old key after an overlap. ' +
+      'Issues a key for the same account, mode, networks and scopes, and revokes the old key after an overlap. ' +
       'Unless --expires says otherwise, the new key lives as long as the old one was meant to. ' +
       'If a process continues to use the old key, 21 failures in a minute block its address, also ' +
       'for the new key. With HUB_LIVE_KEY_PERSONS=2, hubctl keys request-rotation requests the rotation of ' +
@@ -187,6 +210,7 @@ const rotate = defineCommand(
         account: rotated.account,
         mode: rotated.mode,
         'allowed from': networksText(rotated.allowed_addresses),
+        scopes: scopesText(rotated.scopes),
         'old key ends': rotated.replaces.revoked_at,
       }),
     )
@@ -245,6 +269,7 @@ const requestText = (made: KeyRequests.KeyRequest): string =>
       account: `${made.account} (${made.name})`,
       ...(made.replaces === null ? {} : { replaces: made.replaces }),
       'allowed from': networksText(made.allowed_addresses),
+      scopes: scopesText(made.scopes),
       'requested by': made.requested_by,
       until: made.expires_at,
     }),
@@ -264,11 +289,17 @@ const request = defineCommand(
       { command: 'hubctl keys request acc_01m7yt89qhe54swwc8wkxj6n8e --allow 192.0.2.0/24 --expires 365d' },
     ],
   },
-  { account: accountArgument, allow: allowFlag, expires: expiresFlag('When the key stops working') },
-  Effect.fnUntraced(function* ({ account, allow, expires }) {
+  {
+    account: accountArgument,
+    allow: allowFlag,
+    scope: scopeFlag,
+    expires: expiresFlag('When the key stops working'),
+  },
+  Effect.fnUntraced(function* ({ account, allow, expires, scope }) {
     const made = yield* run(KeyRequests.request, {
       account,
       allowed_addresses: allow.length === 0 ? null : allow,
+      ...scopesInput(scope),
       expires_after_seconds: expires === null ? null : expires / 1000,
     }).pipe(withHint('not_certified', `See: hubctl certification check ${account}`))
     yield* show(made, requestText)
@@ -280,7 +311,7 @@ const requestRotation = defineCommand(
   {
     short: 'Request the rotation of a live key, for another person to confirm',
     about:
-      'Requests a new live key for the same account, and for the same networks unless flags name others. ' +
+      'Requests a new live key for the same account and scopes, and for the same networks unless flags name others. ' +
       'Another person confirms it within a week, and gets the key; the old key ends after an overlap from then. A hub with HUB_LIVE_KEY_PERSONS=2 ' +
       'rotates live keys only in this way. hubctl keys revoke ends a leaked key at once, with one person.',
     changes: 'A request. Both keys and their networks stay as they are before the confirmation.',
@@ -336,6 +367,7 @@ const confirmRequest = defineCommand(
         account: one.account,
         mode: one.mode,
         'allowed from': networksText(one.allowed_addresses),
+        scopes: scopesText(one.scopes),
         expires: one.expires_at ?? 'never',
         ...(one.replaces === null ? {} : { [`${one.replaces.id} ends`]: one.replaces.revoked_at }),
       }),
@@ -367,6 +399,7 @@ const requests = defineCommand(
         by: (row) => row.requested_by,
         replaces: (row) => row.replaces,
         'allowed from': (row) => networksText(row.allowed_addresses),
+        scopes: (row) => scopesText(row.scopes),
         requested: (row) => row.requested_at,
         expires: (row) => row.expires_at,
         'confirmed by': (row) => row.confirmed_by,

@@ -82,6 +82,30 @@ describe('a key', () => {
     expect(trail.text).not.toContain(key)
   })
 
+  it('has the scopes that it was issued with', async () => {
+    const account = encodeId('acc', await api.addAccount())
+    const issue = (more: object) =>
+      api.call('/v1/keys', { as: operator, body: { account, mode: 'test', ...more } })
+    const sender = await issue({ scopes: ['send'] })
+    expect(sender.body.scopes).toEqual(['send'])
+    expect((await issue({})).body.scopes).toEqual(['send', 'read', 'manage'])
+    const all = await api.call(`/v1/keys?account=${account}`, { as: viewer })
+    expect(all.body.data).toMatchObject([{ scopes: ['send', 'read', 'manage'] }, { scopes: ['send'] }])
+    const rotated = await api.call(`/v1/keys/${sender.body.id}/rotate`, {
+      as: operator,
+      body: { overlap_seconds: 0 },
+    })
+    expect(rotated.body.scopes).toEqual(['send'])
+    const trail = await api.call('/v1/audit?command=keys%20issue', { as: operator })
+    expect(trail.body.data.map((row: { arguments: object }) => row.arguments)).toContainEqual(
+      expect.objectContaining({ account, scopes: ['send'] }),
+    )
+    for (const scopes of [[], ['write'], 'send']) {
+      const refused = await issue({ scopes })
+      expect([refused.status, refused.body.error.code]).toEqual([422, 'invalid_parameter'])
+    }
+  })
+
   it('for live messages requires a certified account', async () => {
     const account = encodeId('acc', await api.addAccount())
     const response = await api.call('/v1/keys', { as: operator, body: { account, mode: 'live' } })

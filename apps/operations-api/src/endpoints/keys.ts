@@ -42,7 +42,8 @@ export const keys: EndpointGroup = {
       method: 'POST',
       path: '/v1/keys',
       summary: 'Issue a key',
-      description: 'The answer contains the key, once. A live key requires a certified account.',
+      description:
+        'The answer contains the key, once. A live key requires a certified account. With `scopes`, the key may do only a part of what others may: use it after all processes have this version.',
       useCase: Keys.issue,
       refusals: { ...ACCOUNT_NOT_FOUND, ...NOT_CERTIFIED, ...SECOND_PERSON },
     }),
@@ -51,7 +52,8 @@ export const keys: EndpointGroup = {
       method: 'POST',
       path: '/v1/keys/:id/rotate',
       summary: 'Rotate a key',
-      description: 'Issues another key for the same account, and revokes this one after an overlap.',
+      description:
+        'Issues another key for the same account with the same scopes, and revokes this one after an overlap.',
       useCase: Keys.rotate,
       refusals: { ...KEY_NOT_FOUND, ...KEY_REVOKED, ...SECOND_PERSON },
     }),

@@ -4,6 +4,8 @@
  * {@link ROUTES} and validates requests itself, because the contract fixes the order of the checks
  * and the `param` of each error (see `requests/`). Source: docs/contract.
  */
+import type { Scope } from '@hub/domain'
+import { Context } from 'effect'
 import { HttpApi, OpenApi } from 'effect/http-api'
 import { KnownEvent } from '../schemas/events.ts'
 import { AccountGroup } from './account.ts'
@@ -11,6 +13,7 @@ import { BatchesGroup } from './batches.ts'
 import { DescriptionGroup } from './description.ts'
 import { EventsGroup } from './events.ts'
 import { MessagesGroup } from './messages.ts'
+import { OperationScope } from './operation.ts'
 import { SendersGroup } from './senders.ts'
 import { SummaryGroup } from './stats.ts'
 import { TemplatesGroup } from './templates.ts'
@@ -55,8 +58,8 @@ export interface Route {
   readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE'
   /** `/v1/messages/:id` */
   readonly path: string
-  /** Whether the operation requires an API key. */
-  readonly key: boolean
+  /** The scope that the API key must have; `null`: the operation requires no key. */
+  readonly scope: Scope | null
 }
 
 /** All operations of the public API. A path with another method is 405 with `Allow`. */
@@ -64,12 +67,12 @@ export const ROUTES: ReadonlyArray<Route> = (() => {
   const routes: Array<Route> = []
   HttpApi.reflect(HubApi, {
     onGroup: () => undefined,
-    onEndpoint: ({ endpoint, group, middleware }) => {
+    onEndpoint: ({ endpoint, group }) => {
       routes.push({
         operation: `${group.identifier}.${endpoint.identifier}`,
         method: endpoint.method as Route['method'],
         path: endpoint.path,
-        key: middleware.size > 0,
+        scope: Context.get(endpoint.annotations, OperationScope),
       })
     },
   })

@@ -32,6 +32,7 @@ export const MessagesGroup = resource(
   'Messages',
   'Sending, and what became of it.',
   post('send', '/v1/messages', {
+    scope: 'send',
     summary: 'Send a message',
     description:
       'Accepts one message. 202 means that the service answers for it, not that it was delivered: that is told later, by ' +
@@ -90,6 +91,7 @@ export const MessagesGroup = resource(
     success: MessageList,
   }),
   post('sendBatch', '/v1/messages/batch', {
+    scope: 'send',
     summary: 'Send a batch',
     description:
       'Accepts many messages at once. Each element gets a result of its own, in the order of the request: `accepted`, `duplicate` ' +
@@ -104,6 +106,7 @@ export const MessagesGroup = resource(
     success: AcceptedBatch.pipe(HttpApiSchema.status(202)),
   }),
   post('estimate', '/v1/messages/estimate', {
+    scope: 'send',
     summary: 'Estimate parts and price',
     description:
       'Counts and prices the text before it is sent: one send request, or `messages` with several, each with a result of its own. ' +

@@ -2,7 +2,8 @@
  * Builds the operations of the API definition and groups them by resource. The errors and the
  * response headers of an operation follow from its error codes.
  */
-import { Schema } from 'effect'
+import type { Scope } from '@hub/domain'
+import { Context, Schema } from 'effect'
 import {
   HttpApiEndpoint,
   HttpApiGroup,
@@ -11,7 +12,7 @@ import {
   HttpApiSecurity,
   OpenApi,
 } from 'effect/http-api'
-import { type ErrorCode, ERRORS } from '../errors.ts'
+import { type ErrorCode, ERRORS, insufficientScope } from '../errors.ts'
 import { MAX_IDEMPOTENCY_KEY_LENGTH } from '../limits.ts'
 import { ErrorBody } from '../schemas/common.ts'
 
@@ -24,7 +25,10 @@ export class ApiKey extends HttpApiMiddleware.Service<ApiKey>()('@hub/contract/A
     bearer: HttpApiSecurity.bearer.pipe(
       HttpApiSecurity.annotateMerge(
         OpenApi.annotations({
-          description: 'An API key: `hub_live_…`, or `hub_test_…` for the sandbox.',
+          description:
+            'An API key: `hub_live_…`, or `hub_test_…` for the sandbox. A key has all scopes or some of them: `send` for ' +
+            'POST of messages, batches and estimates, `read` for every GET, `manage` for every other change. A request ' +
+            'without the scope of its operation is refused with 403 `insufficient_scope`.',
         }),
       ),
     ),
@@ -32,9 +36,15 @@ export class ApiKey extends HttpApiMiddleware.Service<ApiKey>()('@hub/contract/A
   error: failure(401),
 }) {}
 
+/** The scope that an operation needs; `null`: it needs no key. Source: AUTH-17. */
+export const OperationScope = Context.Reference<Scope | null>('@hub/contract/OperationScope', {
+  defaultValue: () => null,
+})
+
 /** Errors of every operation with an API key. */
 const COMMON_CODES: ReadonlyArray<ErrorCode> = [
   'invalid_api_key',
+  'insufficient_scope',
   'rate_limited',
   'internal_error',
   // A paging parameter of other APIs, such as `page`.
@@ -66,7 +76,10 @@ const statusesOf = (codes: ReadonlyArray<ErrorCode>): ReadonlyArray<number> => {
 }
 
 /** The description of an error status: all codes with this status. */
-const describeFailure = (status: number, codes: ReadonlyArray<ErrorCode>): string => {
+const describeFailure = (status: number, codes: ReadonlyArray<ErrorCode>, scope: Scope | null): string => {
+  if (status === ERRORS.insufficient_scope.status && scope !== null) {
+    return `\`insufficient_scope\`: ${insufficientScope(scope).message}`
+  }
   if (status === AMBIGUOUS_HEADERS) {
     return '`invalid_parameter`: The request has two `Host` headers, or two different `Idempotency-Key` headers.'
   }
@@ -81,7 +94,7 @@ const ref = (name: string) => ({ $ref: `#/components/headers/${name}` })
 /** Refused before the rate limit (LIM-3). */
 const UNCOUNTED = new Set([AMBIGUOUS_HEADERS, 401, 413, 415])
 /** Never stored under an idempotency key (IDEM-6), so never replayed. */
-const UNSTORED = new Set([AMBIGUOUS_HEADERS, 401, 409, 413, 415, 429, 500, 503])
+const UNSTORED = new Set([AMBIGUOUS_HEADERS, 401, 403, 409, 413, 415, 429, 500, 503])
 
 /** Response headers of a status. `hasKey`: the operation has an API key and a rate limit. */
 const headersOf = (
@@ -103,7 +116,7 @@ const headersOf = (
         'Hub-Warning': ref('Hub-Warning'),
       }
     : undefined),
-  ...(status === 401 ? { 'WWW-Authenticate': ref('WWW-Authenticate') } : undefined),
+  ...(status === 401 || status === 403 ? { 'WWW-Authenticate': ref('WWW-Authenticate') } : undefined),
   ...(codes.includes('idempotency_conflict') && !UNSTORED.has(status)
     ? { 'Idempotent-Replayed': ref('Idempotent-Replayed') }
     : undefined),
@@ -144,10 +157,16 @@ interface Response {
   readonly content?: object
 }
 
+/** `scopeOf`: the scope of an operation, from its definition. */
 const operation =
-  <const Method extends 'GET' | 'POST' | 'PATCH' | 'DELETE', Headers extends Schema.Struct.Fields = never>(
+  <
+    const Method extends 'GET' | 'POST' | 'PATCH' | 'DELETE',
+    Scoped extends object,
+    Headers extends Schema.Struct.Fields = never,
+  >(
     method: Method,
     everyCode: ReadonlyArray<ErrorCode>,
+    scopeOf: (is: Scoped) => Scope | null,
     headers?: Headers,
   ) =>
   <
@@ -160,18 +179,19 @@ const operation =
   >(
     name: Name,
     path: Path,
-    is: Texts & {
-      readonly success: Success
-      readonly params?: Params
-      readonly query?: Query
-      readonly payload?: Payload
-      /** The JSON schema of a body that clients may leave out. */
-      readonly optionalBody?: object
-      /** The success response in other media types than JSON, by media type. */
-      readonly otherMedia?: Readonly<Record<string, { readonly schema: object; readonly example: string }>>
-      /** What the answer is to a client that sends the `ETag` which it has: 304, without a body. */
-      readonly notModified?: string
-    },
+    is: Texts &
+      Scoped & {
+        readonly success: Success
+        readonly params?: Params
+        readonly query?: Query
+        readonly payload?: Payload
+        /** The JSON schema of a body that clients may leave out. */
+        readonly optionalBody?: object
+        /** The success response in other media types than JSON, by media type. */
+        readonly otherMedia?: Readonly<Record<string, { readonly schema: object; readonly example: string }>>
+        /** What the answer is to a client that sends the `ETag` which it has: 304, without a body. */
+        readonly notModified?: string
+      },
   ) => {
     const {
       answer,
@@ -186,6 +206,7 @@ const operation =
       summary,
     } = is
     const codes = [...everyCode, ...(is.codes ?? [])]
+    const scope = scopeOf(is)
     // `ApiKey` adds 401.
     const error = statusesOf(codes)
       .filter((status) => status !== 401)
@@ -199,7 +220,7 @@ const operation =
       success,
       error,
     })
-    return endpoint.annotateMerge(
+    return endpoint.annotate(OperationScope, scope).annotateMerge(
       OpenApi.annotations({
         summary,
         description,
@@ -212,7 +233,7 @@ const operation =
               ...(status < 400 && otherMedia !== undefined
                 ? { content: { ...response.content, ...otherMedia } }
                 : undefined),
-              description: status < 400 ? answer : describeFailure(status, codes),
+              description: status < 400 ? answer : describeFailure(status, codes, scope),
               headers: headersOf(codes, status, hasKey),
             }
           }
@@ -227,12 +248,18 @@ const operation =
     )
   }
 
-export const get = operation('GET', COMMON_CODES)
-export const post = operation('POST', [...COMMON_CODES, ...POST_CODES], idempotencyHeaders)
-export const patch = operation('PATCH', [...COMMON_CODES, ...BODY_CODES])
-export const remove = operation('DELETE', COMMON_CODES)
+export const get = operation('GET', COMMON_CODES, () => 'read')
+/** A POST names its scope: it may send, or make another change. */
+export const post = operation(
+  'POST',
+  [...COMMON_CODES, ...POST_CODES],
+  ({ scope }: { readonly scope: Exclude<Scope, 'read'> }) => scope,
+  idempotencyHeaders,
+)
+export const patch = operation('PATCH', [...COMMON_CODES, ...BODY_CODES], () => 'manage')
+export const remove = operation('DELETE', COMMON_CODES, () => 'manage')
 /** A GET without an API key and a rate limit. */
-export const getPublic = operation('GET', [])
+export const getPublic = operation('GET', [], () => null)
 
 /** The operations of a resource, which require an API key. */
 export const resource = <

@@ -11,6 +11,7 @@ export const SendersGroup = resource(
   'Senders',
   'Names that recipients see.',
   post('create', '/v1/senders', {
+    scope: 'manage',
     summary: 'Create a sender',
     description:
       'The sender is registered with the operator; `sender.registered` or `sender.declined` tells. In test mode it is registered ' +

@@ -18,6 +18,7 @@ export const TemplatesGroup = resource(
   'Templates',
   'Texts that may be sent.',
   post('create', '/v1/templates', {
+    scope: 'manage',
     summary: 'Create a template',
     description:
       'Moderators of the operator look at it before it can be used; `template.approved` or `template.declined` tells. In test mode ' +
@@ -65,6 +66,7 @@ export const TemplatesGroup = resource(
     success: DeletedTemplate,
   }),
   post('render', '/v1/templates/:id/render', {
+    scope: 'manage',
     summary: 'Preview a template',
     description:
       'The text of the template with these values, and its parts. It sends nothing, and works whatever the status is.',

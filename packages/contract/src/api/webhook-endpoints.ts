@@ -22,6 +22,7 @@ export const WebhookEndpointsGroup = resource(
   'Webhook endpoints',
   'Where events go.',
   post('create', '/v1/webhook_endpoints', {
+    scope: 'manage',
     summary: 'Create a subscription',
     description:
       'Events go to the address as signed JSON arrays. The secret is in this answer only. The address must be https and ' +
@@ -69,6 +70,7 @@ export const WebhookEndpointsGroup = resource(
     success: DeletedWebhookEndpoint,
   }),
   post('rotateSecret', '/v1/webhook_endpoints/:id/rotate_secret', {
+    scope: 'manage',
     summary: 'Rotate the secret',
     description:
       'Makes a new secret, which is in this answer only. The replaced one signs as well for a day, unless the hub is set otherwise: ' +
@@ -82,6 +84,7 @@ export const WebhookEndpointsGroup = resource(
     success: WebhookEndpointWithSecret,
   }),
   post('test', '/v1/webhook_endpoints/:id/test', {
+    scope: 'manage',
     summary: 'Make a test delivery',
     description:
       'Delivers one `webhook.test` event at once, whatever the status and the types of the subscription, and answers with the attempt, ' +
@@ -93,6 +96,7 @@ export const WebhookEndpointsGroup = resource(
     success: WebhookDelivery,
   }),
   post('enable', '/v1/webhook_endpoints/:id/enable', {
+    scope: 'manage',
     summary: 'Enable a subscription',
     description:
       'Ends `disabled_by_failures`: the count of failures begins anew, and what has accumulated within 24 hours is delivered at once, the ' +
@@ -128,6 +132,7 @@ export const WebhookEndpointsGroup = resource(
     success: WebhookDeliveryList,
   }),
   post('resend', '/v1/webhook_endpoints/:id/deliveries/:delivery/resend', {
+    scope: 'manage',
     summary: 'Send a batch again',
     description:
       'Sends the batch of a delivery attempt again at once, with the same `Hub-Event-Id` and the same events, whatever the status of the ' +

@@ -26,5 +26,12 @@ export const apiKeyFrom = (mode: Mode, random: Uint8Array): string => {
 /** The SHA-256 of a key in hexadecimal. The hub stores it instead of the key. */
 export const apiKeyDigest = (key: string): string => hash('sha256', key, 'hex')
 
+/**
+ * What the hub stores instead of the digest of a key with scopes, in hexadecimal. Processes of earlier versions look keys
+ * up by their digest and ignore scopes, so they must not find such a key. No key has the form of the hashed text.
+ * Source: AUTH-3; docs/security.md.
+ */
+export const scopedKeyDigest = (digest: string): string => hash('sha256', `scoped ${digest}`, 'hex')
+
 /** The last four characters of a key, for display. */
 export const apiKeyEnding = (key: string): string => key.slice(-4)

@@ -1,5 +1,5 @@
 import { assert, describe, it } from 'vitest'
-import { API_KEY_PATTERN, apiKeyDigest, apiKeyEnding, apiKeyFrom } from './api-key.ts'
+import { API_KEY_PATTERN, apiKeyDigest, apiKeyEnding, apiKeyFrom, scopedKeyDigest } from './api-key.ts'
 
 describe('API keys', () => {
   // Rules: AUTH-2
@@ -23,5 +23,19 @@ describe('API keys', () => {
       '9c43a0327a8e0804a5f25b24ff0cd8d692178a6234758e140ab54c63e15ecb90',
     )
     assert.strictEqual(apiKeyEnding('hub_test_abcd'), 'abcd')
+  })
+
+  // Rules: AUTH-3
+  it('have another digest for storage if they have scopes', () => {
+    // The result of `printf 'scoped <the digest above>' | sha256sum`.
+    assert.strictEqual(
+      scopedKeyDigest('9c43a0327a8e0804a5f25b24ff0cd8d692178a6234758e140ab54c63e15ecb90'),
+      '7d8c03ce27b32d3f61e89323fd007aa13ac37ab0137d8403b550bb59535b41f5',
+    )
+    // Nobody can present the hashed text as a key.
+    assert.notMatch(
+      'scoped 9c43a0327a8e0804a5f25b24ff0cd8d692178a6234758e140ab54c63e15ecb90',
+      API_KEY_PATTERN,
+    )
   })
 })

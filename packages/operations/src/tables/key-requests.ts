@@ -1,10 +1,13 @@
 /** `command.key_requests`: live keys that one person requests and another one confirms. Ids are UUIDs. */
-import { CONFIRMED_WITHIN_SECONDS, type Person, type Queries } from '@hub/store'
+import type { KeyScopes } from '@hub/domain'
+import { type CommandApiKeys, CONFIRMED_WITHIN_SECONDS, type Person, type Queries } from '@hub/store'
 
 export interface KeyRequest {
   readonly id: string
   readonly account: string
   readonly allowed: ReadonlyArray<string> | null
+  /** Of the requested key. */
+  readonly scopes: KeyScopes
   readonly expires_after_seconds: number | null
   readonly requested_by: string
   /** `null`: an earlier version recorded the request. */
@@ -29,7 +32,7 @@ export interface KeyRequest {
 const isOpen = (q: Queries) => q`confirmed_at IS NULL AND expires_at > now() AND requested_by_id IS NOT NULL`
 
 const columns = (q: Queries) => q`
-  id, account, allowed_addresses::text[] AS allowed, expires_after_seconds, requested_by, requested_by_id,
+  id, account, allowed_addresses::text[] AS allowed, scopes, expires_after_seconds, requested_by, requested_by_id,
   requested_at, expires_at, confirmed_by, confirmed_at, key, replaces, overlap_seconds, ${isOpen(q)} AS is_open,
   expires_at <= now() AS is_expired`
 
@@ -38,18 +41,18 @@ export const insert = async (
   q: Queries,
   request: Pick<
     KeyRequest,
-    'id' | 'account' | 'allowed' | 'expires_after_seconds' | 'replaces' | 'overlap_seconds'
+    'id' | 'account' | 'allowed' | 'scopes' | 'expires_after_seconds' | 'replaces' | 'overlap_seconds'
   >,
   requestedBy: Person,
 ): Promise<void> => {
-  const { account, allowed, expires_after_seconds, id, overlap_seconds, replaces } = request
+  const { account, allowed, expires_after_seconds, id, overlap_seconds, replaces, scopes } = request
   await q`
     INSERT INTO command.key_requests
-      (id, account, allowed_addresses, expires_after_seconds, requested_by, requested_by_id, expires_at, replaces,
-       overlap_seconds)
-    VALUES (${id}, ${account}, ${allowed === null ? null : [...allowed]}::text[]::cidr[], ${expires_after_seconds},
-            ${requestedBy.name}, ${requestedBy.id}, now() + make_interval(secs => ${CONFIRMED_WITHIN_SECONDS}), ${replaces},
-            ${overlap_seconds})`
+      (id, account, allowed_addresses, scopes, expires_after_seconds, requested_by, requested_by_id, expires_at,
+       replaces, overlap_seconds)
+    VALUES (${id}, ${account}, ${allowed === null ? null : [...allowed]}::text[]::cidr[],
+            ${scopes === null ? null : [...scopes]}::text[], ${expires_after_seconds}, ${requestedBy.name},
+            ${requestedBy.id}, now() + make_interval(secs => ${CONFIRMED_WITHIN_SECONDS}), ${replaces}, ${overlap_seconds})`
 }
 
 export const read = async (q: Queries, id: string): Promise<KeyRequest | null> => {
@@ -64,18 +67,18 @@ export const readForConfirmation = async (q: Queries, id: string): Promise<KeyRe
   return row ?? null
 }
 
-/** `replacedEndsAt`: when the replaced key ends; `null`: it replaces none. */
+/** `key`: the issued one. `replacedEndsAt`: when the replaced key ends; `null`: it replaces none. */
 export const setConfirmed = async (
   q: Queries,
   id: string,
   confirmedBy: Person,
-  key: string,
+  key: Pick<CommandApiKeys.NewApiKey, 'id' | 'scopes'>,
   replacedEndsAt: Date | null,
 ): Promise<void> => {
   await q`
     UPDATE command.key_requests
-       SET confirmed_by = ${confirmedBy.name}, confirmed_by_id = ${confirmedBy.id}, confirmed_at = now(), key = ${key},
-           replaced_ends_at = ${replacedEndsAt}
+       SET confirmed_by = ${confirmedBy.name}, confirmed_by_id = ${confirmedBy.id}, confirmed_at = now(), key = ${key.id},
+           issued_scopes = ${key.scopes === null ? null : [...key.scopes]}::text[], replaced_ends_at = ${replacedEndsAt}
      WHERE id = ${id}`
 }
 

@@ -1,9 +1,10 @@
 /**
- * `command.api_keys`: API keys, by the hash of the key.
+ * `command.api_keys`: API keys, by the hash of the key. A key with scopes has another hash than one without, so
+ * that a process of an earlier version does not find it.
  *
  * Owner: command-api, which authenticates requests. Hub staff manage keys. Ids here are UUIDs.
  */
-import type { Mode } from '@hub/domain'
+import { type KeyScopes, type Mode, scopedKeyDigest } from '@hub/domain'
 import { firstRow, type Queries } from '../../sql.ts'
 
 export interface ApiKeyRow {
@@ -13,6 +14,7 @@ export interface ApiKeyRow {
   readonly last_four: string
   /** Networks in CIDR notation; `null`: any; an empty list: none. */
   readonly allowed: ReadonlyArray<string> | null
+  readonly scopes: KeyScopes
   readonly created_at: Date
   readonly revoked_at: Date | null
   /** `null`: it does not expire. */
@@ -26,7 +28,7 @@ export interface ApiKeyRow {
 }
 
 /** A new API key. The database stores its digest and last characters, never the key itself. */
-export interface NewApiKey extends Pick<ApiKeyRow, 'id' | 'account' | 'mode' | 'allowed'> {
+export interface NewApiKey extends Pick<ApiKeyRow, 'id' | 'account' | 'mode' | 'allowed' | 'scopes'> {
   /** SHA-256 of the key, hexadecimal. */
   readonly digest: string
   /** The last four characters, which clients see. */
@@ -50,20 +52,25 @@ export const works = (q: Queries) =>
   q`((revoked_at IS NULL OR revoked_at > now()) AND (expires_at IS NULL OR expires_at > now()))`
 
 const columns = (q: Queries) => q`
-  id, account, mode, last_four, allowed_addresses::text[] AS allowed, created_at, revoked_at,
+  id, account, mode, last_four, allowed_addresses::text[] AS allowed, scopes, created_at, revoked_at,
   expires_at, last_used_at,
   CASE WHEN last_used_at > now() - interval '1 year' THEN host(last_used_from) END AS last_used_from,
   ${works(q)} AS works`
 
+/** A condition: the row is that of the key with this digest, with or without scopes. */
+export const isKey = (q: Queries, digest: string) =>
+  q`hash IN (decode(${digest}, 'hex'), decode(${scopedKeyDigest(digest)}, 'hex'))`
+
 /** Returns whether the key was inserted. An existing one does not change. */
 export const insert = async (
   q: Queries,
-  { account, allowed, digest, ending, expiresAfter = null, id, mode }: NewApiKey,
+  { account, allowed, digest, ending, expiresAfter = null, id, mode, scopes }: NewApiKey,
 ): Promise<boolean> => {
+  const hash = scopes === null ? digest : scopedKeyDigest(digest)
   const inserted = await q`
-    INSERT INTO command.api_keys (id, account, mode, hash, last_four, allowed_addresses, expires_at)
-    VALUES (${id}, ${account}, ${mode}, decode(${digest}, 'hex'), ${ending},
-            ${allowed === null ? null : [...allowed]}::text[]::cidr[],
+    INSERT INTO command.api_keys (id, account, mode, hash, last_four, allowed_addresses, scopes, expires_at)
+    VALUES (${id}, ${account}, ${mode}, decode(${hash}, 'hex'), ${ending},
+            ${allowed === null ? null : [...allowed]}::text[]::cidr[], ${scopes === null ? null : [...scopes]}::text[],
             now() + make_interval(secs => ${expiresAfter}))
     ON CONFLICT DO NOTHING`
   return inserted.count > 0
