@@ -226,6 +226,8 @@ const english = {
     allTypes: 'all',
     disabled: 'Disabled',
     disabledReason: 'Last failure',
+    headers: 'Headers',
+    certificateUntil: 'Client certificate until',
     enable: 'Enable',
     enableAbout:
       'The subscription receives events again after some seconds. Waiting events of the last 24 hours are delivered.',

@@ -134,7 +134,7 @@ export const requestWarnings = (
   ].slice(0, MAX_WARNINGS)
 
 /** Objects whose names the client chooses. */
-const FREE_FORM = new Set(['variables', 'registration'])
+const FREE_FORM = new Set(['variables', 'registration', 'headers'])
 /** Parameters that the description does not list, because they are headers or always refused. */
 const FURTHER = ['Idempotency-Key', 'send_at', 'page', 'offset', 'ending_before', 'order']
 

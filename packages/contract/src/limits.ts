@@ -44,6 +44,21 @@ export const MAX_WEBHOOK_ENDPOINTS = 20
 /** Longest `description` of a subscription: a note of one line. */
 export const MAX_ENDPOINT_DESCRIPTION_LENGTH = 200
 
+/** Most static headers of a subscription. */
+export const MAX_WEBHOOK_HEADERS = 10
+
+/** Longest name of a static header. */
+export const MAX_WEBHOOK_HEADER_NAME_LENGTH = 64
+
+/**
+ * Longest names and values of all static headers together. Servers such as Tomcat and Jetty accept 8 KiB for the whole
+ * head of a request, and the address and the headers of the hub need some of it.
+ */
+export const MAX_WEBHOOK_HEADERS_LENGTH = 4096
+
+/** Longest PEM text of a client certificate with its chain, and of its private key. */
+export const MAX_CLIENT_CERTIFICATE_LENGTH = 16_384
+
 /** Page sizes of a list: the maximum, and the default of `limit`. */
 export const LIST_LIMITS = { max: 100, default: 20 } as const
 

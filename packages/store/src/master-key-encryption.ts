@@ -23,6 +23,8 @@ import { type Config, Context, Data, Effect, Layer, Redacted } from 'effect'
 /** What a derived key encrypts. These texts are part of the key derivation and must not change. */
 export type EncryptionPurpose =
   | 'webhook-secret'
+  | 'webhook-headers'
+  | 'webhook-client-certificate'
   | 'personal-data'
   // A key in `command.sealing_keys`, and one in the topics of the payload keys.
   | 'sealing-key'

@@ -23,10 +23,9 @@ export interface EncryptedColumn {
 }
 
 const uuidKey = { key: 'id', keyType: 'uuid' } as const
-const webhookSecret = {
+const ofSubscription = {
   ...uuidKey,
   table: 'webhooks.endpoints',
-  purpose: 'webhook-secret',
   aad: (uuid: string) => encodeId('we', uuid),
 } as const
 
@@ -35,9 +34,11 @@ const webhookSecret = {
  * expire after a day, and new ones use the current key.
  */
 export const ENCRYPTED_COLUMNS: ReadonlyArray<EncryptedColumn> = [
-  { ...webhookSecret, column: 'secret' },
-  { ...webhookSecret, column: 'previous_secret' },
-  { ...webhookSecret, column: 'older_secret' },
+  { ...ofSubscription, column: 'secret', purpose: 'webhook-secret' },
+  { ...ofSubscription, column: 'previous_secret', purpose: 'webhook-secret' },
+  { ...ofSubscription, column: 'older_secret', purpose: 'webhook-secret' },
+  { ...ofSubscription, column: 'headers', purpose: 'webhook-headers' },
+  { ...ofSubscription, column: 'client_certificate', purpose: 'webhook-client-certificate' },
   {
     table: 'command.sealing_keys',
     column: 'wrapped',

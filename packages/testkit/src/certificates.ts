@@ -7,7 +7,7 @@ import * as x509 from '@peculiar/x509'
 const ALGORITHM = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' } as const
 const DAY_MS = 86_400_000
 
-/** The key and certificate of a TLS server, in PEM. */
+/** The key and certificate of a TLS server or client, in PEM. */
 export interface ServerCertificate {
   readonly key: string
   readonly cert: string
@@ -16,10 +16,16 @@ export interface ServerCertificate {
 export interface CertificateAuthority {
   /** The authority's certificate in PEM. */
   readonly pem: string
-  /** An `expired` certificate was valid until an hour ago. */
   readonly issue: (
     hosts: ReadonlyArray<string>,
-    options?: { readonly expired?: boolean },
+    options?: {
+      /** It was valid until an hour ago. */
+      readonly expired?: boolean
+      /** It is valid in an hour. */
+      readonly notYetValid?: boolean
+      /** The object identifiers of its extended key usage; absent: it is for every purpose. */
+      readonly purposes?: ReadonlyArray<string>
+    },
   ) => Promise<ServerCertificate>
 }
 
@@ -52,7 +58,7 @@ export const makeAuthorityFor = async (validDays: number): Promise<CertificateAu
       const certificate = await x509.X509CertificateGenerator.create({
         subject: 'CN=receiver',
         issuer: authority.subject,
-        notBefore: new Date(Date.now() - DAY_MS),
+        notBefore: new Date(Date.now() + (options.notYetValid === true ? 3_600_000 : -DAY_MS)),
         notAfter: options.expired === true ? new Date(Date.now() - 3_600_000) : end,
         publicKey: serverKeys.publicKey,
         signingKey: keys.privateKey,
@@ -64,6 +70,9 @@ export const makeAuthorityFor = async (validDays: number): Promise<CertificateAu
               value: host,
             })),
           ),
+          ...(options.purposes === undefined
+            ? []
+            : [new x509.ExtendedKeyUsageExtension([...options.purposes])]),
         ],
       })
       const key = Buffer.from(await crypto.subtle.exportKey('pkcs8', serverKeys.privateKey)).toString(

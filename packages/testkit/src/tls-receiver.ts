@@ -2,7 +2,8 @@
 import { Effect, type Scope } from 'effect'
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
 import { createServer } from 'node:https'
-import type { AddressInfo } from 'node:net'
+import { TLSSocket } from 'node:tls'
+import type { AddressInfo, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { ServerCertificate } from './certificates.ts'
 
@@ -13,6 +14,8 @@ export interface Received {
   readonly headers: IncomingHttpHeaders
   readonly rawHeaders: ReadonlyArray<string>
   readonly body: Buffer
+  /** SHA-256 of the client certificate, if the connection has one. */
+  readonly clientFingerprint: string | null
   /** Milliseconds since the epoch. */
   readonly at: number
 }
@@ -44,10 +47,20 @@ export const statusResponse =
     response.writeHead(status, headers).end()
   }
 
+/** The empty object of Node stands for no certificate. */
+const fingerprintOf = (socket: Socket): string | null =>
+  socket instanceof TLSSocket ? (socket.getPeerCertificate().fingerprint256 ?? null) : null
+
 /** Starts a receiver. It closes, with all its connections, when the scope closes. */
 export const tlsReceiver = (
   certificate: ServerCertificate,
-  options: { readonly respond?: Respond; readonly host?: string; readonly name?: string } = {},
+  options: {
+    readonly respond?: Respond
+    readonly host?: string
+    readonly name?: string
+    /** It asks for a client certificate of this authority (PEM), and refuses connections without one if it must. */
+    readonly clients?: { readonly ca: string; readonly required: boolean }
+  } = {},
 ): Effect.Effect<TlsReceiver, never, Scope.Scope> =>
   Effect.gen(function* () {
     const host = options.host ?? '127.0.0.1'
@@ -59,7 +72,12 @@ export const tlsReceiver = (
 
     const server = yield* Effect.acquireRelease(
       Effect.callback<ReturnType<typeof createServer>>((resume) => {
-        const server = createServer({ key: certificate.key, cert: certificate.cert }, (request, response) => {
+        const { clients } = options
+        const asking =
+          clients === undefined
+            ? {}
+            : { requestCert: true, rejectUnauthorized: clients.required, ca: clients.ca }
+        const server = createServer({ ...certificate, ...asking }, (request, response) => {
           const chunks: Array<Buffer> = []
           request.on('data', (chunk: Buffer) => chunks.push(chunk))
           request.on('end', () => {
@@ -69,6 +87,7 @@ export const tlsReceiver = (
               headers: request.headers,
               rawHeaders: request.rawHeaders,
               body: Buffer.concat(chunks),
+              clientFingerprint: fingerprintOf(request.socket),
               at: Date.now(),
             }
             received.push(one)

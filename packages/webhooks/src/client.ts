@@ -1,16 +1,17 @@
 /**
  * Signs a webhook batch, sends it, and decides by the status alone about success. Source: DEL-6 to DEL-14,
- * DEL-25, DEL-26.
+ * DEL-25, DEL-26, DEL-28, DEL-29.
  */
 import { settings } from '@hub/config'
 import { signatureHeader, standardKey, standardSignature } from '@hub/domain'
 import { Clock, type Config, Context, Data, Effect, FileSystem, Layer, Redacted } from 'effect'
-import { createSecretKey, type KeyObject, X509Certificate } from 'node:crypto'
-import { createSecureContext, getCACertificates } from 'node:tls'
+import { createHash, createSecretKey, type KeyObject, X509Certificate } from 'node:crypto'
+import { createSecureContext, getCACertificates, type SecureContext } from 'node:tls'
 import type { Dispatcher } from 'undici'
 import packageJson from '../package.json' with { type: 'json' }
-import { type Connection, ConnectionPool } from './connection-pool.ts'
-import { makeSafeConnector } from './connector.ts'
+import { type ClientCertificate, PEM_CERTIFICATE } from './client-certificate.ts'
+import { type Connection, ConnectionPool, type Opening } from './connection-pool.ts'
+import { makeSafeConnectors } from './connector.ts'
 import { type DeadlineEntry, DeadlineQueue } from './deadline-queue.ts'
 import { type FailureReason, reasonOf } from './failure-reason.ts'
 import { AddressPolicy } from './address-policy.ts'
@@ -49,6 +50,10 @@ export interface Delivery {
   readonly body: Uint8Array
   /** The valid secrets, the current one first. */
   readonly secrets: readonly [Redacted.Redacted<string>, ...ReadonlyArray<Redacted.Redacted<string>>]
+  /** Static headers of the subscription: names and values in turn. `null`: none. */
+  readonly headers?: Redacted.Redacted<ReadonlyArray<string>> | null
+  /** Presented to a receiver that asks for one. `null`: none. */
+  readonly clientCertificate?: Redacted.Redacted<ClientCertificate> | null
   /** W3C trace context, if the delivery is traced. */
   readonly traceparent?: string
 }
@@ -98,6 +103,12 @@ export interface WebhookClientShape {
 interface SigningKeys {
   readonly hub: KeyObject
   readonly standard: KeyObject
+}
+
+/** How connections with a client certificate are opened, until it expires. */
+interface CertificateOpening extends Opening {
+  /** Milliseconds since the epoch. */
+  readonly notAfter: number
 }
 
 /** The deadlines of attempts: for the status and for the discarded body. */
@@ -212,8 +223,6 @@ const failed = (reason: FailureReason, durationMs: number): DeliveryResult => ({
   reason,
 })
 
-const PEM_CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/gu
-
 /**
  * `extraCa`: PEM certificates to trust besides the default ones. `proxy`: the proxy through which
  * all connections go; `null`: they are direct.
@@ -224,30 +233,34 @@ export const makeWebhookClient = Effect.fnUntraced(function* (
 ) {
   const policy = yield* AddressPolicy
   const clock = yield* Clock.Clock
-  // Shared by all connections: building it reads the certificates.
-  const secureContext = yield* Effect.try({
+  // `undefined`: the default ones.
+  const authorities = yield* Effect.try({
     try: () => {
-      if (extraCa === null) return createSecureContext({ minVersion: 'TLSv1.2' })
+      if (extraCa === null) return undefined
       const certificates = extraCa.match(PEM_CERTIFICATE) ?? []
       if (certificates.length === 0) throw new Error('no certificate')
       // Parsed only to detect errors: a secure context ignores certificates that it cannot read.
       for (const certificate of certificates) new X509Certificate(certificate)
-      return createSecureContext({
-        minVersion: 'TLSv1.2',
-        ca: [...getCACertificates('default'), ...certificates],
-      })
+      return [...getCACertificates('default'), ...certificates]
     },
     catch: () => new CaFileUnusable({ detail: 'the file contains no valid PEM certificates' }),
   })
-  const connector = makeSafeConnector(
-    { policy, secureContext, proxy, connectTimeoutMs: RECEIVER_DEADLINE_MS },
+  const secureContextWith = (own: { readonly cert?: string; readonly key?: string }): SecureContext =>
+    createSecureContext({
+      minVersion: 'TLSv1.2',
+      ...(authorities === undefined ? {} : { ca: authorities }),
+      ...own,
+    })
+  const connectors = makeSafeConnectors(
+    { policy, proxy, connectTimeoutMs: RECEIVER_DEADLINE_MS },
     yield* Effect.context<never>(),
   )
+  // Shared by all connections without a client certificate: building a secure context reads the authorities.
+  const withoutCertificate: Opening = { id: '', connect: connectors.connectorOf(secureContextWith({})) }
   const pool = yield* Effect.acquireRelease(
     Effect.sync(
       () =>
         new ConnectionPool({
-          connect: connector.connect,
           pipelining: 1,
           keepAliveTimeout: KEEP_ALIVE_MS,
           // A receiver may ask for a longer idle timeout, but gets at most a minute.
@@ -284,6 +297,35 @@ export const makeWebhookClient = Effect.fnUntraced(function* (
     return ofSecret
   }
 
+  // Made once for many deliveries, and collected with the certificate.
+  const openings = new WeakMap<Redacted.Redacted<ClientCertificate>, CertificateOpening>()
+  const openingWith = (clientCertificate: Redacted.Redacted<ClientCertificate>): CertificateOpening => {
+    let opening = openings.get(clientCertificate)
+    if (opening === undefined) {
+      const { certificate, privateKey } = Redacted.value(clientCertificate)
+      opening = {
+        // The same certificate and key again, for example of a test delivery, use the same connections.
+        id: createHash('sha256').update(certificate).update('\0').update(privateKey).digest('hex'),
+        connect: connectors.connectorOf(secureContextWith({ cert: certificate, key: privateKey })),
+        notAfter: new X509Certificate(certificate).validToDate.getTime(),
+      }
+      openings.set(clientCertificate, opening)
+    }
+    return opening
+  }
+
+  /** How its connection is opened, or why it cannot be. */
+  const openingOf = ({ clientCertificate }: Delivery): Opening | FailureReason => {
+    if (clientCertificate == null) return withoutCertificate
+    try {
+      const opening = openingWith(clientCertificate)
+      return opening.notAfter > clock.currentTimeMillisUnsafe() ? opening : 'client_certificate_expired'
+    } catch {
+      // TLS accepted it when the subscription got it; the rules of OpenSSL may be stricter now.
+      return 'tls_error'
+    }
+  }
+
   const body = new DeadlineQueue<Attempt>(DISCARDED_BODY_MS, (attempt) => attempt.closeConnection())
   // Nearly all attempts have the same deadline.
   const deadlinesByMs = new Map<number, AttemptDeadlines>()
@@ -303,7 +345,12 @@ export const makeWebhookClient = Effect.fnUntraced(function* (
       done(failed('address_not_public', 0))
       return () => {}
     }
-    const connection = pool.take(url.origin)
+    const opening = openingOf(delivery)
+    if (typeof opening === 'string') {
+      done(failed(opening, 0))
+      return () => {}
+    }
+    const connection = pool.take(url.origin, opening)
     const attempt = new Attempt(pool, connection, deadlinesOf(deadlineMs), done)
     try {
       const signing = delivery.secrets.map(keysOf)
@@ -338,9 +385,10 @@ export const makeWebhookClient = Effect.fnUntraced(function* (
               delivery.body,
             ),
             ...(delivery.traceparent === undefined ? [] : ['traceparent', delivery.traceparent]),
+            ...(delivery.headers == null ? [] : Redacted.value(delivery.headers)),
           ],
           body: delivery.body,
-          reset: connector.openSockets() >= KEEP_ALIVE_SOCKETS,
+          reset: connectors.openSockets() >= KEEP_ALIVE_SOCKETS,
         },
         attempt,
       )
@@ -359,7 +407,7 @@ export const makeWebhookClient = Effect.fnUntraced(function* (
       return Effect.sync(abort)
     })
 
-  return { begin, deliver, openSockets: connector.openSockets } satisfies WebhookClientShape
+  return { begin, deliver, openSockets: connectors.openSockets } satisfies WebhookClientShape
 })
 
 export class WebhookClient extends Context.Service<WebhookClient, WebhookClientShape>()(

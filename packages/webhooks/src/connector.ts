@@ -12,16 +12,16 @@ import { type EgressProxy, openTunnel } from './egress-proxy.ts'
 
 interface ConnectorOptions {
   readonly policy: AddressPolicyShape
-  readonly secureContext: SecureContext
   /** `null`: connections are direct. */
   readonly proxy: EgressProxy | null
   /** Timeout for opening a connection: no delivery waits longer than its deadline. */
   readonly connectTimeoutMs: number
 }
 
-/** A connector for undici, with the number of its open sockets. */
-interface SafeConnector {
-  readonly connect: buildConnector.connector
+/** Makes connectors for undici, and counts the open sockets of all of them. */
+interface SafeConnectors {
+  /** A connector with these authorities and, if it contains one, this client certificate. */
+  readonly connectorOf: (secureContext: SecureContext) => buildConnector.connector
   readonly openSockets: () => number
 }
 
@@ -34,15 +34,14 @@ const HTTPS_PORT = 443
 const ATTEMPT_TIMEOUT_MS = 1500
 
 /**
- * Makes the connector. It resolves a name once for each connection, checks all of its addresses,
+ * Makes connectors. A connector resolves a name once for each connection, checks all of its addresses,
  * and connects to one of them. So DNS cannot return another address after the check. An IP literal
  * is checked before, because Node does not look it up.
  */
-export const makeSafeConnector = (
-  options: ConnectorOptions,
+export const makeSafeConnectors = (
+  { connectTimeoutMs, policy, proxy }: ConnectorOptions,
   context: Context.Context<never>,
-): SafeConnector => {
-  const { connectTimeoutMs, policy, proxy } = options
+): SafeConnectors => {
   const run = Effect.runForkWith(context)
   let open = 0
 
@@ -59,40 +58,46 @@ export const makeSafeConnector = (
     })
   }
 
-  const base = buildConnector({
-    // Only HTTP/1.1: a hung delivery then has its own connection and delays no other.
-    allowH2: false,
-    timeout: options.connectTimeoutMs,
-    secureContext: options.secureContext,
-    // Explicit, so that no environment variable can turn it off.
-    rejectUnauthorized: true,
-    // No TLS session is resumed: Node does not check the host name of a resumed session again, and
-    // undici also keeps sessions of connections that failed this check.
-    maxCachedSessions: 0,
-    lookup: lookupChecked,
-    autoSelectFamily: true,
-    autoSelectFamilyAttemptTimeout: ATTEMPT_TIMEOUT_MS,
-  })
-
-  const opened: buildConnector.connector = (target, done) => {
-    // Certificates and server name indication have no trailing dot.
-    const servername = isIP(target.hostname) === 0 ? target.hostname.replace(/\.$/u, '') : undefined
-    open += 1
-    let counted = true
-    const closed = () => {
-      if (counted) open -= 1
-      counted = false
-    }
-    base({ ...target, ...(servername === undefined ? {} : { servername }) }, (...result) => {
-      if (result[0] === null) result[1].once('close', closed)
-      else closed()
-      done(...result)
+  const openerOf = (secureContext: SecureContext): buildConnector.connector => {
+    const base = buildConnector({
+      // Only HTTP/1.1: a hung delivery then has its own connection and delays no other.
+      allowH2: false,
+      timeout: connectTimeoutMs,
+      secureContext,
+      // Explicit, so that no environment variable can turn it off.
+      rejectUnauthorized: true,
+      // No TLS session is resumed: Node does not check the host name of a resumed session again, and
+      // undici also keeps sessions of connections that failed this check.
+      maxCachedSessions: 0,
+      lookup: lookupChecked,
+      autoSelectFamily: true,
+      autoSelectFamilyAttemptTimeout: ATTEMPT_TIMEOUT_MS,
     })
+    return (target, done) => {
+      // Certificates and server name indication have no trailing dot.
+      const servername = isIP(target.hostname) === 0 ? target.hostname.replace(/\.$/u, '') : undefined
+      open += 1
+      let counted = true
+      const closed = () => {
+        if (counted) open -= 1
+        counted = false
+      }
+      base({ ...target, ...(servername === undefined ? {} : { servername }) }, (...result) => {
+        if (result[0] === null) {
+          const socket = result[1]
+          socket.once('close', closed)
+          // With TLS 1.3 a receiver refuses the client certificate only after the handshake (RFC 8446, 4.4.2.4).
+          // Node does not close the connection then, and undici would fail the request with the later end of it.
+          socket.once('error', (error) => void socket.destroy(error))
+        } else closed()
+        done(...result)
+      })
+    }
   }
 
   /** Connects through the proxy to an address that was just checked. */
   const tunnelled =
-    (egress: EgressProxy): buildConnector.connector =>
+    (egress: EgressProxy, opened: buildConnector.connector): buildConnector.connector =>
     (target, done) => {
       run(policy.addressesOf(target.hostname)).addObserver((exit) => {
         if (Exit.isFailure(exit)) {
@@ -112,20 +117,23 @@ export const makeSafeConnector = (
 
   return {
     openSockets: () => open,
-    connect: skippingInformational((target, done) => {
-      if (proxy !== null) {
-        tunnelled(proxy)(target, done)
-        return
-      }
-      if (isIP(target.hostname) === 0) {
-        opened(target, done)
-        return
-      }
-      run(policy.addressesOf(target.hostname)).addObserver((exit) => {
-        if (Exit.isSuccess(exit)) opened(target, done)
-        else done(errorOf(exit), null)
+    connectorOf: (secureContext) => {
+      const opened = openerOf(secureContext)
+      return skippingInformational((target, done) => {
+        if (proxy !== null) {
+          tunnelled(proxy, opened)(target, done)
+          return
+        }
+        if (isIP(target.hostname) === 0) {
+          opened(target, done)
+          return
+        }
+        run(policy.addressesOf(target.hostname)).addObserver((exit) => {
+          if (Exit.isSuccess(exit)) opened(target, done)
+          else done(errorOf(exit), null)
+        })
       })
-    }),
+    },
   }
 }
 

@@ -1,7 +1,7 @@
 /** Translates connection errors to the failure reasons of the contract. */
 import { AddressNotPublic, HostUnresolvable } from './address-policy.ts'
 
-/** Why an attempt failed. Each reason is a fault of the receiver. */
+/** Why an attempt failed. Each reason is a fault of the receiver or of the subscription. */
 export const FAILURE_REASONS = [
   'http_status',
   'redirect',
@@ -11,6 +11,7 @@ export const FAILURE_REASONS = [
   'tls_error',
   'address_not_public',
   'dns_error',
+  'client_certificate_expired',
 ] as const
 export type FailureReason = (typeof FAILURE_REASONS)[number]
 

@@ -9,6 +9,17 @@ export {
   RECEIVER_DEADLINE_MS,
   WebhookClient,
 } from './client.ts'
+export {
+  checkClientCertificate,
+  type ClientCertificate,
+  ClientCertificateRefused,
+} from './client-certificate.ts'
+export {
+  decryptClientCertificate,
+  decryptHeaders,
+  encryptClientCertificate,
+  encryptHeaders,
+} from './stored-credentials.ts'
 export { egressProxyConfig } from './egress-proxy.ts'
 export { enableSubscription, type EnableResult } from './enable-subscription.ts'
 export { FAILURE_REASONS, type FailureReason } from './failure-reason.ts'

@@ -21,7 +21,9 @@ const REASONS: Readonly<Record<string, string>> = {
   timeout: 'no answer within ten seconds: answer first, and process the events afterwards',
   connection_refused: 'nothing listens at the address',
   connection_reset: 'the connection broke',
-  tls_error: 'the certificate is expired, for another name, or of an unknown authority',
+  tls_error:
+    'the certificate is expired, for another name, or of an unknown authority; or the receiver refused the client certificate',
+  client_certificate_expired: 'the client certificate of the subscription has expired: send a new one',
   dns_error: 'the name does not resolve',
   address_not_public: 'the name resolves to an address that is not public',
 }

@@ -470,6 +470,8 @@ describe('webhook endpoints', () => {
       'disabled_reason',
       'consecutive_failures',
       'secret_rotation_ends_at',
+      'header_names',
+      'client_certificate',
     ])
     await eventually(() => topic.some((record) => record.key === `${account.id}:test`))
 

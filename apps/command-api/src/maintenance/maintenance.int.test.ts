@@ -4,7 +4,7 @@ import { decodeId } from '@hub/domain'
 import { layerEventLog, layerTopicReader, PayloadKeyTopics } from '@hub/kafka'
 import { layerSimulatedPayloadKeys } from '@hub/kafka/testing'
 import { makeSql, Sql, MasterKeyEncryption } from '@hub/store'
-import { eventually } from '@hub/testkit'
+import { eventually, makeCertificateAuthority } from '@hub/testkit'
 import { ConfigProvider, Effect, Layer, Logger, Metric, Redacted } from 'effect'
 import { describe, expect, it } from 'vitest'
 import { observePendingModeration, reencryptAll } from './maintenance.ts'
@@ -19,7 +19,13 @@ describe('a change of the master key', () => {
     const account = await deployment.addAccount()
     const post = (path: string, body: unknown, headers: Record<string, string> = {}) =>
       call(api.url, path, { key: account.keys.test, body, headers })
-    const made = (await post('/v1/webhook_endpoints', { url: 'https://1.1.1.1/' })).body as { id: string }
+    const { cert, key } = await (await makeCertificateAuthority()).issue(['hub'])
+    const created = await post('/v1/webhook_endpoints', {
+      url: 'https://1.1.1.1/',
+      headers: { Authorization: 'Bearer of a test' },
+      client_certificate: { certificate: cert, private_key: key },
+    })
+    const made = created.body as { id: string }
     const idempotencyKey = { 'idempotency-key': randomUUID() }
     // Twice, so that three secrets sign.
     await post(`/v1/webhook_endpoints/${made.id}/rotate_secret`, {})
@@ -74,12 +80,14 @@ describe('a change of the master key', () => {
               SELECT 'secret' AS of, secret AS ciphertext FROM webhooks.endpoints
               UNION ALL SELECT 'previous', previous_secret FROM webhooks.endpoints
               UNION ALL SELECT 'older', older_secret FROM webhooks.endpoints
+              UNION ALL SELECT 'headers', headers FROM webhooks.endpoints
+              UNION ALL SELECT 'certificate', client_certificate FROM webhooks.endpoints
               UNION ALL SELECT 'sealing', wrapped FROM command.sealing_keys
               UNION ALL SELECT 'personal', sealed FROM read.personal_data`,
           ),
         )
         expect(new Set(rows.map(({ of }) => of))).toEqual(
-          new Set(['secret', 'previous', 'older', 'sealing', 'personal']),
+          new Set(['secret', 'previous', 'older', 'headers', 'certificate', 'sealing', 'personal']),
         )
         for (const { ciphertext, of } of rows) {
           expect(ciphertext.subarray(0, keyPrefix.length), of).toEqual(Buffer.from(keyPrefix))
@@ -88,6 +96,14 @@ describe('a change of the master key', () => {
         expect((yield* decrypt('webhook-secret', made.id, secret)).toString()).toBe(
           (rotated.body as { secret: string }).secret,
         )
+        const headers = rows.find(({ of }) => of === 'headers')!.ciphertext
+        expect((yield* decrypt('webhook-headers', made.id, headers)).toString()).toBe(
+          '["Authorization","Bearer of a test"]',
+        )
+        const certificate = rows.find(({ of }) => of === 'certificate')!.ciphertext
+        expect(
+          JSON.parse((yield* decrypt('webhook-client-certificate', made.id, certificate)).toString()),
+        ).toEqual({ certificate: cert, privateKey: key })
         // The stored response of the rotation contains a secret and has not expired.
         expect(yield* reencryptAll).toBe(false)
         yield* Effect.promise(() =>

@@ -9,7 +9,22 @@ import type { Owner } from '../accounts/account.ts'
 
 export type SubscriptionRow = WebhooksEndpoints.SubscriptionRow
 
-interface NewSubscription {
+/** The static headers and the client certificate of a subscription, as they are stored. */
+export interface StoredCredentials {
+  readonly headers: {
+    readonly names: ReadonlyArray<string>
+    /** Names and values; `null`: there are none. */
+    readonly encrypted: Buffer | null
+  }
+  /** `null`: it has none. `notAfter`: milliseconds since the epoch. */
+  readonly clientCertificate: {
+    readonly encrypted: Buffer
+    readonly fingerprint: string
+    readonly notAfter: number
+  } | null
+}
+
+interface NewSubscription extends StoredCredentials {
   readonly id: string
   readonly url: string
   readonly description: string | null
@@ -17,6 +32,12 @@ interface NewSubscription {
   /** Encrypted. */
   readonly secret: Buffer
 }
+
+/** Members that are absent keep their values. */
+type SubscriptionChanges = Omit<WebhookEndpointChanges, keyof StoredCredentials> & Partial<StoredCredentials>
+
+const dateOf = (clientCertificate: StoredCredentials['clientCertificate']): Date | null =>
+  clientCertificate === null ? null : new Date(clientCertificate.notAfter)
 
 /** Rows of the owner that are not deleted. */
 const isOwned = (q: Queries, owner: Owner) =>
@@ -29,14 +50,18 @@ const isOwned = (q: Queries, owner: Owner) =>
 export const insert = async (
   q: Queries,
   owner: Owner,
-  { description, eventTypes, id, secret, url }: NewSubscription,
+  { clientCertificate, description, eventTypes, headers, id, secret, url }: NewSubscription,
   most: number,
 ): Promise<SubscriptionRow | null> => {
   await q`SELECT pg_advisory_xact_lock(hashtextextended(${`webhook_endpoints ${owner.accountUuid} ${owner.mode}`}, 0))`
   const [row] = await q<SubscriptionRow[]>`
-    INSERT INTO webhooks.endpoints AS e (id, account, mode, url, description, event_types, secret)
+    INSERT INTO webhooks.endpoints AS e
+           (id, account, mode, url, description, event_types, secret, header_names, headers,
+            client_certificate, client_certificate_fingerprint, client_certificate_not_after)
     SELECT ${id}, ${owner.accountUuid}, ${owner.mode}::command.mode, ${url}, ${description}, ${[...eventTypes]}::text[],
-           ${secret}
+           ${secret}, ${[...headers.names]}::text[], ${headers.encrypted}::bytea,
+           ${clientCertificate?.encrypted ?? null}::bytea, ${clientCertificate?.fingerprint ?? null}::text,
+           ${dateOf(clientCertificate)}::timestamptz
      WHERE (SELECT count(*) FROM webhooks.endpoints WHERE ${isOwned(q, owner)}) < ${most}
     RETURNING ${WebhooksEndpoints.columns(q)}`
   return row ?? null
@@ -71,7 +96,9 @@ export const markDeleted = async (q: Queries, owner: Owner, id: string): Promise
   const [row] = await q<SubscriptionRow[]>`
     UPDATE webhooks.endpoints e
        SET deleted_at = now(), url = '', description = NULL, secret = ''::bytea, previous_secret = NULL,
-           secret_rotation_ends_at = NULL, older_secret = NULL, older_secret_ends_at = NULL
+           secret_rotation_ends_at = NULL, older_secret = NULL, older_secret_ends_at = NULL,
+           header_names = '{}', headers = NULL, client_certificate = NULL,
+           client_certificate_fingerprint = NULL, client_certificate_not_after = NULL
      WHERE id = ${id} AND ${isOwned(q, owner)}
     RETURNING ${WebhooksEndpoints.columns(q)}`
   return row ?? null
@@ -111,13 +138,22 @@ export const update = async (
   q: Queries,
   owner: Owner,
   id: string,
-  { description, eventTypes, url }: WebhookEndpointChanges,
+  { clientCertificate, description, eventTypes, headers, url }: SubscriptionChanges,
 ): Promise<SubscriptionRow | null> => {
   const [row] = await q<SubscriptionRow[]>`
     UPDATE webhooks.endpoints e
        SET url = ${url === undefined ? q`url` : url},
            event_types = ${eventTypes === undefined ? q`event_types` : q`${[...eventTypes]}::text[]`},
-           description = ${description === undefined ? q`description` : description}
+           description = ${description === undefined ? q`description` : description},
+           header_names = ${headers === undefined ? q`header_names` : q`${[...headers.names]}::text[]`},
+           headers = ${headers === undefined ? q`headers` : headers.encrypted}
+           ${
+             clientCertificate === undefined
+               ? q``
+               : q`, client_certificate = ${clientCertificate?.encrypted ?? null},
+                     client_certificate_fingerprint = ${clientCertificate?.fingerprint ?? null},
+                     client_certificate_not_after = ${dateOf(clientCertificate)}`
+           }
      WHERE id = ${id} AND ${isOwned(q, owner)}
     RETURNING ${WebhooksEndpoints.columns(q)}`
   return row ?? null

@@ -1,5 +1,5 @@
 /**
- * Webhook subscriptions: the commands and queries of clients. Source: SUB-1 to SUB-21.
+ * Webhook subscriptions: the commands and queries of clients. Source: SUB-1 to SUB-21, SUB-32 to SUB-38.
  */
 import { randomBytes } from 'node:crypto'
 import {
@@ -26,7 +26,14 @@ import {
   WebhooksResends,
   WebhooksTrials,
 } from '@hub/store'
-import { AddressPolicy, enableSubscription } from '@hub/webhooks'
+import {
+  AddressPolicy,
+  checkClientCertificate,
+  ClientCertificateRefused,
+  enableSubscription,
+  encryptClientCertificate,
+  encryptHeaders,
+} from '@hub/webhooks'
 import { Clock, Duration, Effect, Result, Schedule } from 'effect'
 import type { Owner } from '../accounts/account.ts'
 import { STATEMENT_DEADLINE } from '../deadlines.ts'
@@ -116,6 +123,32 @@ export const makeSubscriptions = Effect.fnUntraced(function* (options: Subscript
       .checkUrl(url)
       .pipe(Effect.mapError((refused) => apiError('webhook_url_invalid', { message: refused.message })))
 
+  const storedHeaders = (
+    id: string,
+    headers: WebhookEndpointToCreate['headers'],
+  ): Statements.StoredCredentials['headers'] => ({
+    names: headers.map(([name]) => name),
+    encrypted: headers.length === 0 ? null : encryptHeaders(masterKey, id, headers),
+  })
+
+  /** Fails with `invalid_parameter` for a certificate or a key that cannot be used at `now`. */
+  const storedCertificate = (
+    id: string,
+    given: WebhookEndpointToCreate['clientCertificate'],
+    now: number,
+  ): Effect.Effect<Statements.StoredCredentials['clientCertificate'], ApiError> => {
+    if (given === null) return Effect.succeed(null)
+    const facts = checkClientCertificate(given, now)
+    return facts instanceof ClientCertificateRefused
+      ? Effect.fail(
+          apiError('invalid_parameter', {
+            param: `client_certificate.${facts.field}`,
+            message: facts.message,
+          }),
+        )
+      : Effect.succeed({ encrypted: encryptClientCertificate(masterKey, id, given), ...facts })
+  }
+
   /**
    * Rolls a creation back: its client never sees the secret, so the subscription must not remain.
    * If Kafka stored the fact nevertheless, the fan-out finds no row and ignores it.
@@ -139,13 +172,14 @@ export const makeSubscriptions = Effect.fnUntraced(function* (options: Subscript
   // also succeed while Kafka is unavailable: they take effect when it is back.
   return {
     /**
-     * Fails with `webhook_url_invalid` or `webhook_endpoint_limit_reached`, and with
-     * `internal_error` while Kafka is unavailable: then nothing is created.
+     * Fails with `invalid_parameter` for a bad client certificate, with `webhook_url_invalid` or
+     * `webhook_endpoint_limit_reached`, and with `internal_error` while Kafka is unavailable: then nothing is created.
      */
     create: Effect.fnUntraced(function* (owner: Owner, wanted: WebhookEndpointToCreate) {
       const startedAt = yield* Clock.currentTimeMillis
-      yield* checkUrl(wanted.url)
       const id = freshId('we', startedAt)
+      const clientCertificate = yield* storedCertificate(id, wanted.clientCertificate, startedAt)
+      yield* checkUrl(wanted.url)
       const secret = newSecret()
       const row = yield* change(
         owner,
@@ -156,7 +190,13 @@ export const makeSubscriptions = Effect.fnUntraced(function* (options: Subscript
           Statements.insert(
             q,
             owner,
-            { ...wanted, id: uuid, secret: encryptSecret(id, secret) },
+            {
+              ...wanted,
+              id: uuid,
+              secret: encryptSecret(id, secret),
+              headers: storedHeaders(id, wanted.headers),
+              clientCertificate,
+            },
             MAX_WEBHOOK_ENDPOINTS,
           ),
         (entry, uuid) =>
@@ -212,14 +252,22 @@ export const makeSubscriptions = Effect.fnUntraced(function* (options: Subscript
           } satisfies DeletedWebhookEndpoint)
     }),
 
-    /** Changes a subscription. Fails with `webhook_url_invalid`. */
+    /** Changes a subscription. Fails with `invalid_parameter` for a bad client certificate, or `webhook_url_invalid`. */
     update: Effect.fnUntraced(function* (owner: Owner, id: string, changes: WebhookEndpointChanges) {
-      if (changes.url !== undefined) yield* checkUrl(changes.url)
+      const { clientCertificate: certificate, headers, ...others } = changes
       const now = yield* Clock.currentTimeMillis
+      const stored = {
+        ...others,
+        ...(headers === undefined ? undefined : { headers: storedHeaders(id, headers) }),
+        ...(certificate === undefined
+          ? undefined
+          : { clientCertificate: yield* storedCertificate(id, certificate, now) }),
+      }
+      if (changes.url !== undefined) yield* checkUrl(changes.url)
       const row =
         Object.keys(changes).length === 0
           ? yield* find(owner, id)
-          : yield* change(owner, id, 'updated', now, (q, uuid) => Statements.update(q, owner, uuid, changes))
+          : yield* change(owner, id, 'updated', now, (q, uuid) => Statements.update(q, owner, uuid, stored))
       return row === null ? null : subscriptionBody(row, yield* Clock.currentTimeMillis)
     }),
 

@@ -198,6 +198,12 @@ const SubscriptionFacts = ({ subscription }: { readonly subscription: Subscripti
       [strings.webhooks.backlog, countText(subscription.backlog.batches)],
       [strings.webhooks.oldest, <Age at={subscription.backlog.oldest_at} />],
       [strings.webhooks.next, <Time at={subscription.backlog.next_attempt_at} />],
+      subscription.header_names.length === 0
+        ? null
+        : [strings.webhooks.headers, subscription.header_names.join(', ')],
+      subscription.client_certificate === null
+        ? null
+        : [strings.webhooks.certificateUntil, <Time at={subscription.client_certificate.not_after} />],
       [
         strings.webhooks.types,
         subscription.event_types.length === 0

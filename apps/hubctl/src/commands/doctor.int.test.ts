@@ -175,6 +175,11 @@ describe('hubctl doctor', () => {
     try {
       await sql`INSERT INTO command.outbox (records, created_at) VALUES ('x', now() - interval '1 hour')`
       await sql`UPDATE command.hub_settings SET stopped_until = now() + interval '1 hour', daily_limit = 0`
+      await sql`
+        WITH client AS (INSERT INTO command.accounts (id, name) VALUES (gen_random_uuid(), 'expiring') RETURNING id)
+        INSERT INTO webhooks.endpoints (id, account, mode, url, secret, client_certificate_not_after)
+        SELECT gen_random_uuid(), client.id, 'live', '', '', at FROM client,
+               unnest(ARRAY[now() - interval '1 day', now() + interval '29 days', now() + interval '31 days']) AS at`
       const found = await findings({
         HUB_OPERATOR_SMPP_URL: 'smpp://hub@127.0.0.1:1',
         HUB_WEBHOOK_ALLOWED_HOSTS: '169.254.169.254',
@@ -191,9 +196,14 @@ describe('hubctl doctor', () => {
       ])
       assert.match(found.said('daily limit'), /^\d+ of 0 messages today.*: no more are accepted/u)
       assert.match(found.said('outboxes'), /^1 of accepted messages wait, the oldest for 36\d\d s$/u)
+      assert.match(
+        found.said('client certificates'),
+        /^expired, or ending within 30 days: 2; the first one, of we_/u,
+      )
       assert.match(found.said('processes'), /^projector cannot be reached/u)
     } finally {
       await sql`DELETE FROM command.outbox`
+      await sql`DELETE FROM webhooks.endpoints`
       await sql`UPDATE command.hub_settings SET stopped_until = NULL, daily_limit = NULL`
       await sql.end()
     }
@@ -208,6 +218,7 @@ describe('hubctl doctor', () => {
     'unanswered submits',
     'stop flag',
     'daily limit',
+    'client certificates',
   ]
   const UPON_KAFKA = ['identity', 'payload keys', 'topics', ...NO_READERS, 'erasures', 'dead letters']
 

@@ -50,6 +50,8 @@ const list = defineCommand(
         status: (row) => row.status,
         'failures in a row': (row) => row.consecutive_failures,
         disabled: (row) => row.disabled_at,
+        headers: (row) => row.header_names.join(', '),
+        'certificate until': (row) => row.client_certificate?.not_after ?? null,
         url: (row) => row.url,
       },
       'There are none.',

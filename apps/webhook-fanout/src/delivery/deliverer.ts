@@ -16,8 +16,8 @@ import { FanoutSettings } from '../config.ts'
 import { metrics } from '../metrics.ts'
 import { FanoutStore } from '../store/store.port.ts'
 import {
+  credentialsAt,
   type RecordedHealth,
-  secretsAt,
   type Subscription,
   type SubscriptionRecord,
 } from '../subscriptions/subscription.ts'
@@ -159,8 +159,8 @@ export const makeDeliverer: (
       body: Uint8Array,
     ): void => {
       const startedAt = now()
-      const secrets = secretsAt(subscription.record, startedAt)
-      if (secrets === null) {
+      const { credentials, url } = subscription.record
+      if (credentials === null) {
         postpone(subscription, batch)
         return
       }
@@ -168,7 +168,7 @@ export const makeDeliverer: (
         metrics.queueSeconds.updateUnsafe((startedAt - batch.queuedAt) / 1000, context)
       }
       const trace = traces.begin(subscription, batch)
-      const delivery = { url: subscription.record.url, eventBatch: batch.id, body, secrets }
+      const delivery = { url, eventBatch: batch.id, body, ...credentialsAt(credentials, startedAt) }
       running.abort = client.begin(
         trace === null ? delivery : { ...delivery, traceparent: trace.traceparent },
         settings.deadlineMs,

@@ -44,13 +44,10 @@ export const runDeliveriesOnDemand = Effect.gen(function* () {
 
   const make = Effect.fnUntraced(
     function* (taken: DeliveryOnDemand) {
-      const { body, eventBatch, secrets, url } = taken
-      const result = yield* client
-        .deliver({ url, eventBatch, body, secrets }, { deadlineMs: settings.deadlineMs })
-        .pipe(
-          Effect.map(atAttempted),
-          Effect.catchTag('AttemptNotMade', (error) => Effect.succeed(error)),
-        )
+      const result = yield* client.deliver(taken.delivery, { deadlineMs: settings.deadlineMs }).pipe(
+        Effect.map(atAttempted),
+        Effect.catchTag('AttemptNotMade', (error) => Effect.succeed(error)),
+      )
       if (result instanceof AttemptNotMade) {
         metrics.notMade.add()
         yield* Effect.logWarning(

@@ -1,9 +1,18 @@
 /** The store on PostgreSQL: composes the statements of the tables and decrypts secrets. */
 import { type DisabledPeriods, encodeId, envelopeOf, eventBatchId, testDeliveryEvent } from '@hub/domain'
-import { MasterKeyEncryption, type Queries, ReadEvents, Sql, uuidOf, WebhooksEndpoints } from '@hub/store'
+import {
+  type DecryptionFailed,
+  MasterKeyEncryption,
+  type Queries,
+  ReadEvents,
+  Sql,
+  uuidOf,
+  WebhooksEndpoints,
+} from '@hub/store'
+import { decryptClientCertificate, decryptHeaders } from '@hub/webhooks'
 import { Clock, Effect, Layer, Redacted } from 'effect'
 import { FanoutSettings } from '../config.ts'
-import { secretsAt, type SubscriptionRecord } from '../subscriptions/subscription.ts'
+import { type Credentials, credentialsAt, type SubscriptionRecord } from '../subscriptions/subscription.ts'
 import { insertOnDemandAttempt } from './attempts.ts'
 import { insertBatchEvents, selectEventsOfBatch } from './batch-events.ts'
 import { countBatches } from './batches.ts'
@@ -59,27 +68,44 @@ const makePostgresStore = Effect.gen(function* () {
       ),
     )
 
-  const decrypt = (id: string, encrypted: Buffer) =>
-    masterKey.decrypt('webhook-secret', id, encrypted).pipe(
-      Effect.map((plain) => Redacted.make(plain.toString('utf8'))),
-      Effect.catchTag('DecryptionFailed', () =>
-        Effect.logError(
-          'fan-out store: a webhook secret cannot be decrypted; without its current secret a subscription gets no deliveries',
-        ).pipe(Effect.annotateLogs({ subscription: id }), Effect.as(null)),
+  /** `null`, and a line in the log: it cannot be decrypted. */
+  const logged = <A>(id: string, decrypted: Effect.Effect<A, DecryptionFailed>) =>
+    Effect.catch(decrypted, ({ purpose }) =>
+      Effect.logError(
+        'fan-out store: a secret of a subscription cannot be decrypted; without its current secret, its headers and its client certificate it gets no deliveries',
+      ).pipe(Effect.annotateLogs({ subscription: id, purpose }), Effect.as(null)),
+    )
+
+  const decryptSecret = (id: string, encrypted: Buffer) =>
+    logged(
+      id,
+      Effect.map(masterKey.decrypt('webhook-secret', id, encrypted), (plain) =>
+        Redacted.make(plain.toString('utf8')),
       ),
     )
 
-  const decryptSecrets = Effect.fnUntraced(function* (
+  /** `null`: no request can be made as the client wants it. */
+  const decryptCredentials = Effect.fnUntraced(function* (
     id: string,
     row: WebhooksEndpoints.SecretColumns,
-  ): Effect.fn.Return<Pick<SubscriptionRecord, 'secret' | 'earlierSecrets'>> {
+  ): Effect.fn.Return<Credentials | null> {
     const { current, earlier } = WebhooksEndpoints.secretsOf(row)
-    const earlierSecrets: Array<SubscriptionRecord['earlierSecrets'][number]> = []
+    const earlierSecrets: Array<Credentials['earlierSecrets'][number]> = []
     for (const { secret, signsUntil } of earlier) {
-      const decrypted = yield* decrypt(id, secret)
+      const decrypted = yield* decryptSecret(id, secret)
       if (decrypted !== null) earlierSecrets.push({ secret: decrypted, signsUntil })
     }
-    return { secret: yield* decrypt(id, current), earlierSecrets }
+    const secret = yield* decryptSecret(id, current)
+    const headers =
+      row.headers === null ? null : yield* logged(id, decryptHeaders(masterKey, id, row.headers))
+    const clientCertificate =
+      row.client_certificate === null
+        ? null
+        : yield* logged(id, decryptClientCertificate(masterKey, id, row.client_certificate))
+    const isComplete =
+      (headers === null) === (row.headers === null) &&
+      (clientCertificate === null) === (row.client_certificate === null)
+    return secret !== null && isComplete ? { secret, earlierSecrets, headers, clientCertificate } : null
   })
 
   const toRecord = Effect.fnUntraced(function* (row: DeliveryRow): Effect.fn.Return<SubscriptionRecord> {
@@ -94,7 +120,7 @@ const makePostgresStore = Effect.gen(function* () {
       url: row.url,
       eventTypes: new Set(row.event_types),
       status: row.status,
-      ...(yield* decryptSecrets(id, row)),
+      credentials: yield* decryptCredentials(id, row),
       consecutiveFailures: row.consecutive_failures,
       backlogReleasedAt: toMs(row.backlog_released_at),
       disabledByBatch: row.disabled_by_batch,
@@ -110,18 +136,20 @@ const makePostgresStore = Effect.gen(function* () {
   ): Effect.fn.Return<DeliveryOnDemand | null> {
     const view = WebhooksEndpoints.toView(row)
     const { id } = view
-    const secrets = secretsAt(yield* decryptSecrets(id, row), now)
-    if (secrets === null) return null
+    const credentials = yield* decryptCredentials(id, row)
+    if (credentials === null) return null
     const event = testDeliveryEvent(encodeId('whd', row.test_delivery_id), view, now)
     const body = JSON.stringify(envelopeOf(event, { recordedAt: now, mode: row.mode }))
     return {
       kind: { name: 'test', event: event.id },
       id: row.test_delivery_id,
       subscriptionId: row.id,
-      url: row.url,
-      eventBatch: eventBatchId(id, event.id, 1),
-      body: Buffer.from(bodyOf([{ body }])),
-      secrets,
+      delivery: {
+        url: row.url,
+        eventBatch: eventBatchId(id, event.id, 1),
+        body: Buffer.from(bodyOf([{ body }])),
+        ...credentialsAt(credentials, now),
+      },
       startedAt: now,
     }
   })
@@ -137,16 +165,18 @@ const makePostgresStore = Effect.gen(function* () {
   }
 
   const toResend = Effect.fnUntraced(function* (row: TakenResendRow, body: Uint8Array | null, now: number) {
-    const secrets = secretsAt(yield* decryptSecrets(encodeId('we', row.id), row), now)
-    if (secrets === null || body === null) return null
+    const credentials = yield* decryptCredentials(encodeId('we', row.id), row)
+    if (credentials === null || body === null) return null
     return {
       kind: { name: 'resend', of: row.resend_of, attempt: row.attempt },
       id: row.resend_id,
       subscriptionId: row.id,
-      url: row.url,
-      eventBatch: encodeId('evb', row.batch_id),
-      body,
-      secrets,
+      delivery: {
+        url: row.url,
+        eventBatch: encodeId('evb', row.batch_id),
+        body,
+        ...credentialsAt(credentials, now),
+      },
       startedAt: now,
     } satisfies DeliveryOnDemand
   })
@@ -220,12 +250,12 @@ const makePostgresStore = Effect.gen(function* () {
     }),
     recordOnDemand: (taken, result) =>
       transaction(async (q) => {
-        const { subscriptionId, eventBatch, id, kind } = taken
+        const { delivery, id, kind, subscriptionId } = taken
         const deleted = await (kind.name === 'test'
           ? deleteTestDelivery(q, subscriptionId, id)
           : deleteResend(q, id))
         if (!deleted || !(await lockUndeleted(q, subscriptionId))) return
-        const batch = uuidOf('evb', eventBatch)
+        const batch = uuidOf('evb', delivery.eventBatch)
         if (kind.name === 'test') {
           await insertBatchEvents(q, [
             { subscriptionId, event: uuidOf('evt', kind.event), batch, position: 0 },

@@ -34,8 +34,10 @@ export const purgeDeleted = async (q: Queries): Promise<number> => {
        AND NOT EXISTS (SELECT 1 FROM webhooks.attempts a WHERE a.batch_id = e.batch_id)`
   const purged = batches.length
   if (purged === 0) {
+    // command-api erased the secrets with the deletion. An older version of it does not know the newer ones.
     await q`
-      UPDATE webhooks.endpoints SET cleared_at = now()
+      UPDATE webhooks.endpoints SET cleared_at = now(), header_names = '{}', headers = NULL, client_certificate = NULL,
+             client_certificate_fingerprint = NULL, client_certificate_not_after = NULL
        WHERE id = ANY(${ids}::uuid[]) AND deleted_at < now() - make_interval(days => ${PURGED_AFTER_DAYS})`
   }
   return purged

@@ -126,11 +126,7 @@ export interface DeliveryOnDemand {
   readonly id: string
   /** UUID of the subscription. */
   readonly subscriptionId: string
-  readonly url: string
-  /** `evb_…` */
-  readonly eventBatch: string
-  readonly body: Uint8Array
-  readonly secrets: Delivery['secrets']
+  readonly delivery: Delivery
   /** When this process took it, milliseconds since the epoch. */
   readonly startedAt: number
 }

@@ -13,6 +13,15 @@ import type { Delivery } from '@hub/webhooks'
 import type { Redacted } from 'effect'
 import type { BatchCursor, PendingBatch } from './pending-batch.ts'
 
+/** The decrypted secrets of a subscription. */
+export interface Credentials {
+  readonly secret: Redacted.Redacted<string>
+  /** Replaced secrets that sign as well until the end of their transition, the newest one first. */
+  readonly earlierSecrets: ReadonlyArray<EarlierSecret<Redacted.Redacted<string>>>
+  readonly headers: NonNullable<Delivery['headers']> | null
+  readonly clientCertificate: NonNullable<Delivery['clientCertificate']> | null
+}
+
 /** The stored subscription, with decrypted secrets. */
 export interface SubscriptionRecord {
   readonly uuid: string
@@ -25,10 +34,8 @@ export interface SubscriptionRecord {
   /** Empty: all types. */
   readonly eventTypes: ReadonlySet<string>
   readonly status: SubscriptionStatus
-  /** `null`: it cannot be decrypted, so no attempt can be signed. */
-  readonly secret: Redacted.Redacted<string> | null
-  /** Replaced secrets that sign as well until the end of their transition, the newest one first. */
-  readonly earlierSecrets: ReadonlyArray<EarlierSecret<Redacted.Redacted<string>>>
+  /** `null`: those of a request cannot all be decrypted, so no attempt can be made. */
+  readonly credentials: Credentials | null
   readonly consecutiveFailures: number
   /** Batches scheduled before this are due at once, milliseconds since the epoch. */
   readonly backlogReleasedAt: number | null
@@ -49,17 +56,19 @@ export interface RecordedHealth extends Omit<EndpointHealth, 'firstFailureAt'> {
   readonly action: HealthAction
 }
 
-/** The valid secrets, the current one first; `null`: it cannot be decrypted. */
-export const secretsAt = (
-  { earlierSecrets, secret }: Pick<SubscriptionRecord, 'secret' | 'earlierSecrets'>,
+/** What an attempt uses of the credentials: `secrets` has the valid ones, the current one first. */
+export const credentialsAt = (
+  { clientCertificate, earlierSecrets, headers, secret }: Credentials,
   now: number,
-): Delivery['secrets'] | null => {
-  if (secret === null) return null
+): Pick<Delivery, 'secrets' | 'headers' | 'clientCertificate'> => ({
   // Nearly always there is only one, and this runs for each attempt.
-  return earlierSecrets.length === 0
-    ? [secret]
-    : signingSecrets({ current: secret, earlier: earlierSecrets }, now)
-}
+  secrets:
+    earlierSecrets.length === 0
+      ? [secret]
+      : signingSecrets({ current: secret, earlier: earlierSecrets }, now),
+  headers,
+  clientCertificate,
+})
 
 /**
  * A scan of due batches that continues behind a cursor.

@@ -18,7 +18,15 @@ import {
 } from '@hub/kafka'
 import { makeSql, type Queries, Sql, MasterKeyEncryption } from '@hub/store'
 import { freshDatabase, makeCertificateAuthority, testBrokers } from '@hub/testkit'
-import { AddressPolicy, makeAddressPolicy, makeWebhookClient, WebhookClient } from '@hub/webhooks'
+import {
+  AddressPolicy,
+  type ClientCertificate,
+  encryptClientCertificate,
+  encryptHeaders,
+  makeAddressPolicy,
+  makeWebhookClient,
+  WebhookClient,
+} from '@hub/webhooks'
 import { ConfigProvider, Context, Effect, Exit, Layer, Redacted, Schedule, Scope } from 'effect'
 import { TestClock } from 'effect/testing'
 import { makeFanout } from '../app.ts'
@@ -152,16 +160,28 @@ export const makeDeployment = Effect.gen(function* () {
   const subscribe = Effect.fnUntraced(function* (
     of: Account,
     target: string,
-    options: { readonly eventTypes?: ReadonlyArray<string>; readonly announce?: boolean } = {},
+    options: {
+      readonly eventTypes?: ReadonlyArray<string>
+      readonly announce?: boolean
+      readonly headers?: ReadonlyArray<readonly [name: string, value: string]>
+      readonly clientCertificate?: ClientCertificate
+    } = {},
   ) {
     const uuid = randomUUID()
     const id = encodeId('we', uuid)
     const secret = `whsec_${randomBytes(32).toString('base64')}`
+    const { clientCertificate, headers } = options
+    const encrypted = {
+      headers: headers === undefined ? null : encryptHeaders(masterKey, id, headers),
+      certificate:
+        clientCertificate === undefined ? null : encryptClientCertificate(masterKey, id, clientCertificate),
+    }
     yield* sql.run(
       (q) => q`
-        INSERT INTO webhooks.endpoints (id, account, mode, url, event_types, secret)
+        INSERT INTO webhooks.endpoints (id, account, mode, url, event_types, secret, headers, client_certificate)
         VALUES (${uuid}, ${of.uuid}, ${of.mode}, ${target}, ${[...(options.eventTypes ?? [])]}::text[],
-                ${masterKey.encrypt('webhook-secret', id, Buffer.from(secret))})`,
+                ${masterKey.encrypt('webhook-secret', id, Buffer.from(secret))}, ${encrypted.headers},
+                ${encrypted.certificate})`,
     )
     const subscription: TestSubscription = { id, uuid, secret }
     if (options.announce !== false) yield* change(of, subscription, 'created')

@@ -26,7 +26,8 @@ export const WebhookEndpointsGroup = resource(
     summary: 'Create a subscription',
     description:
       'Events go to the address as signed JSON arrays. The secret is in this answer only. The address must be https and ' +
-      'public, which is checked again at every connection.',
+      'public, which is checked again at every connection. Each request has the `headers` of the subscription, and its ' +
+      '`client_certificate` is for receivers that ask for one. A certificate or a key that cannot be used is `invalid_parameter`.',
     answer: 'The subscription, with its secret.',
     codes: ['webhook_url_invalid', 'webhook_endpoint_limit_reached'],
     payload: WebhookEndpointCreate,
@@ -51,7 +52,7 @@ export const WebhookEndpointsGroup = resource(
   patch('update', '/v1/webhook_endpoints/:id', {
     summary: 'Change a subscription',
     description:
-      'Changes the address, the types or the description. The secret, the backlog, the log and the status stay: what waits goes to the new ' +
+      'Changes the address, the types, the description, the headers or the client certificate. `headers` replaces all headers. The secret, the backlog, the log and the status stay: what waits goes to the new ' +
       'address. New types apply to what is recorded after the answer.',
     answer: 'The subscription.',
     codes: ['not_found', 'webhook_url_invalid'],

@@ -43,6 +43,7 @@ const nested = (levels: number) => `{"a":${'['.repeat(levels - 1)}${']'.repeat(l
 const anyName = fc.oneof(
   fc.constantFrom('to', 'class', 'template', 'variables', 'client_ref', 'send_at', 'url', 'event_types'),
   fc.constantFrom('messages', 'name', 'sender', 'body', 'language', 'registration'),
+  fc.constantFrom('headers', 'client_certificate'),
   fc.constantFrom('__proto__', 'constructor', 'toString', 'hasOwnProperty'),
   fc.string({ unit: 'binary' }),
 )
@@ -805,6 +806,8 @@ describe('decodeRender', () => {
   })
 })
 
+const WITHOUT_CREDENTIALS = { headers: [], clientCertificate: null }
+
 describe('decodeWebhookEndpointCreate', () => {
   // Rules: SUB-4
   it('decodes an address with and without types', () => {
@@ -812,6 +815,7 @@ describe('decodeWebhookEndpointCreate', () => {
       url: 'https://example.com/a?b#c',
       eventTypes: [],
       description: null,
+      ...WITHOUT_CREDENTIALS,
     })
     expect(
       outcome(
@@ -824,11 +828,13 @@ describe('decodeWebhookEndpointCreate', () => {
       url: 'https://пример.рф:8443',
       eventTypes: ['message.sent', 'message.seen'],
       description: null,
+      ...WITHOUT_CREDENTIALS,
     })
     expect(outcome(decodeWebhookEndpointCreate({ url: 'https://a.example', event_types: [] }))).toEqual({
       url: 'https://a.example',
       eventTypes: [],
       description: null,
+      ...WITHOUT_CREDENTIALS,
     })
   })
 
@@ -846,10 +852,26 @@ describe('decodeWebhookEndpointCreate', () => {
       url: '',
       eventTypes: [],
       description: null,
+      ...WITHOUT_CREDENTIALS,
     })
   })
 
-  // Rules: SUB-4, SUB-5, SUB-11
+  // Rules: SUB-32, SUB-36
+  it('decodes headers and a client certificate', () => {
+    const url = 'https://a.example'
+    const client_certificate = { certificate: 'a', private_key: 'b' }
+    expect(
+      outcome(decodeWebhookEndpointCreate({ url, headers: { 'X-Shop': '7' }, client_certificate })),
+    ).toMatchObject({
+      headers: [['X-Shop', '7']],
+      clientCertificate: { certificate: 'a', privateKey: 'b' },
+    })
+    expect(
+      outcome(decodeWebhookEndpointCreate({ url, headers: null, client_certificate: null })),
+    ).toMatchObject(WITHOUT_CREDENTIALS)
+  })
+
+  // Rules: SUB-4, SUB-5, SUB-11, SUB-33, SUB-36
   it.each([
     [{}, 'url'],
     [{ url: null }, 'url'],
@@ -862,6 +884,36 @@ describe('decodeWebhookEndpointCreate', () => {
     [{ url: 'https://example.com', description: 1 }, 'description'],
     [{ url: 'https://example.com', description: 'a'.repeat(201) }, 'description'],
     [{ url: 'https://example.com', description: 'two\nlines' }, 'description'],
+    [{ url: 'https://example.com', headers: { Host: 'a' } }, 'headers.Host'],
+    [{ url: 'https://example.com', client_certificate: 'PEM' }, 'client_certificate'],
+    [{ url: 'https://example.com', client_certificate: [] }, 'client_certificate'],
+    [{ url: 'https://example.com', client_certificate: {} }, 'client_certificate.certificate'],
+    [
+      { url: 'https://example.com', client_certificate: { certificate: '', private_key: 'b' } },
+      'client_certificate.certificate',
+    ],
+    [
+      {
+        url: 'https://example.com',
+        client_certificate: { certificate: 'a'.repeat(16_385), private_key: 'b' },
+      },
+      'client_certificate.certificate',
+    ],
+    [
+      { url: 'https://example.com', client_certificate: { certificate: 'a' } },
+      'client_certificate.private_key',
+    ],
+    [
+      { url: 'https://example.com', client_certificate: { certificate: 'a', private_key: 7 } },
+      'client_certificate.private_key',
+    ],
+    [
+      {
+        url: 'https://example.com',
+        client_certificate: { certificate: 'a', private_key: 'b'.repeat(16_385) },
+      },
+      'client_certificate.private_key',
+    ],
   ] as ReadonlyArray<readonly [JsonObject, string]>)('refuses the form of %j', (body, param) => {
     expect(outcome(decodeWebhookEndpointCreate(body))).toBe(`invalid_parameter ${param}`)
   })
@@ -878,7 +930,7 @@ describe('decodeWebhookEndpointCreate', () => {
 })
 
 describe('decodeWebhookEndpointUpdate', () => {
-  // Rules: SUB-7
+  // Rules: SUB-7, SUB-38
   it('contains only the members of the request', () => {
     expect(outcome(decodeWebhookEndpointUpdate({ colour: 1 }))).toEqual({})
     expect(outcome(decodeWebhookEndpointUpdate({ url: 'https://a.example' }))).toEqual({
@@ -887,6 +939,10 @@ describe('decodeWebhookEndpointUpdate', () => {
     expect(outcome(decodeWebhookEndpointUpdate({ event_types: [], description: null }))).toEqual({
       eventTypes: [],
       description: null,
+    })
+    expect(outcome(decodeWebhookEndpointUpdate({ headers: null }))).toEqual({ headers: [] })
+    expect(outcome(decodeWebhookEndpointUpdate({ client_certificate: null }))).toEqual({
+      clientCertificate: null,
     })
   })
 
@@ -897,6 +953,8 @@ describe('decodeWebhookEndpointUpdate', () => {
     [{ event_types: null }, 'event_types'],
     [{ event_types: ['message.lost'] }, 'event_types[0]'],
     [{ description: {} }, 'description'],
+    [{ headers: [] }, 'headers'],
+    [{ client_certificate: {} }, 'client_certificate.certificate'],
   ] as ReadonlyArray<readonly [JsonObject, string]>)('refuses the form of %j', (body, param) => {
     expect(outcome(decodeWebhookEndpointUpdate(body))).toBe(`invalid_parameter ${param}`)
   })

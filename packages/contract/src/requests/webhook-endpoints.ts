@@ -2,11 +2,12 @@
 import { decodeId, type EventType, isEventType } from '@hub/domain'
 import { Result } from 'effect'
 import type { ApiError } from '../errors.ts'
-import type { Json, JsonObject } from '../json.ts'
-import { LIST_LIMITS, MAX_ENDPOINT_DESCRIPTION_LENGTH } from '../limits.ts'
+import { isJsonObject, type Json, type JsonObject } from '../json.ts'
+import { LIST_LIMITS, MAX_CLIENT_CERTIFICATE_LENGTH, MAX_ENDPOINT_DESCRIPTION_LENGTH } from '../limits.ts'
 import { DELIVERY_STATUSES, type DeliveryStatus } from '../schemas/webhook-endpoints.ts'
 import { EVENT_TYPE_RULE, invalid, isWithin, member, REQUIRED_STRING } from './checks.ts'
 import { decodePage, moment, type Page, parsed } from './pages.ts'
+import { decodeWebhookHeaders, type WebhookHeader } from './webhook-headers.ts'
 
 /** A request to create a subscription. Later checks resolve its address. */
 export interface WebhookEndpointToCreate {
@@ -15,6 +16,18 @@ export interface WebhookEndpointToCreate {
   /** Distinct, in the order sent; an empty list means all types. */
   readonly eventTypes: ReadonlyArray<EventType>
   readonly description: string | null
+  /** Static headers of its deliveries; an empty list: none. The values are secrets. */
+  readonly headers: ReadonlyArray<WebhookHeader>
+  /** `null`: none. Later checks read it. */
+  readonly clientCertificate: ClientCertificateToCheck | null
+}
+
+/** The certificate that the hub presents to the receiver, as sent. */
+export interface ClientCertificateToCheck {
+  /** PEM, with its chain. */
+  readonly certificate: string
+  /** PEM. Secret. */
+  readonly privateKey: string
 }
 
 /** A request to change a subscription. Absent members stay as they are. */
@@ -23,6 +36,9 @@ export type WebhookEndpointChanges = Partial<WebhookEndpointToCreate>
 const EVENT_TYPES_RULE = 'event_types is a list of event types; leave it out for all of them.'
 const NOT_NULL = 'This field is a string and cannot be removed.'
 const DESCRIPTION_RULE = `description is a text of at most ${MAX_ENDPOINT_DESCRIPTION_LENGTH} characters without control characters.`
+const CLIENT_CERTIFICATE_RULE =
+  'client_certificate is an object with certificate and private_key, or null for none.'
+const PEM_RULE = `This field is required and is PEM text of at most ${MAX_CLIENT_CERTIFICATE_LENGTH} characters.`
 const EXPIRE_RULE = 'expire_previous is true or false.'
 
 /** The event types as sent; an empty list without them. */
@@ -47,12 +63,31 @@ const decodeDescription = (given: Json | undefined): Result.Result<string | null
   return isRight ? Result.succeed(given) : invalid('description', DESCRIPTION_RULE)
 }
 
+const isPem = (value: Json | undefined): value is string =>
+  typeof value === 'string' && value !== '' && value.length <= MAX_CLIENT_CERTIFICATE_LENGTH
+
+const decodeClientCertificate = (
+  given: Json | undefined,
+): Result.Result<ClientCertificateToCheck | null, ApiError> => {
+  if (given === undefined || given === null) return Result.succeed(null)
+  if (!isJsonObject(given)) {
+    return invalid('client_certificate', CLIENT_CERTIFICATE_RULE)
+  }
+  const certificate = member(given, 'certificate')
+  if (!isPem(certificate)) return invalid('client_certificate.certificate', PEM_RULE)
+  const privateKey = member(given, 'private_key')
+  if (!isPem(privateKey)) return invalid('client_certificate.private_key', PEM_RULE)
+  return Result.succeed({ certificate, privateKey })
+}
+
 /**
- * Checks the body of a subscription creation: `url`, then `event_types`, then `description`. Fails
- * with `invalid_parameter` if `url` is absent or not a string, if `event_types` is not a list of
- * known types, or if `description` is not a short text. Unknown fields are ignored.
+ * Checks the body of a subscription creation: `url`, then `event_types`, `description`, `headers` and
+ * `client_certificate`. Fails with `invalid_parameter` if `url` is absent or not a string, if
+ * `event_types` is not a list of known types, if `description` is not a short text, if `headers` are
+ * not headers that a subscription may set, or if `client_certificate` is not a pair of PEM texts.
+ * Unknown fields are ignored.
  *
- * Source: SUB-1, SUB-4, SUB-5, SUB-11.
+ * Source: SUB-1, SUB-4, SUB-5, SUB-11, SUB-32 to SUB-36.
  */
 export const decodeWebhookEndpointCreate = (
   object: JsonObject,
@@ -61,10 +96,16 @@ export const decodeWebhookEndpointCreate = (
   if (typeof url !== 'string') return invalid('url', REQUIRED_STRING)
   const eventTypes = decodeEventTypes(member(object, 'event_types'))
   if (Result.isFailure(eventTypes)) return Result.fail(eventTypes.failure)
-  return Result.map(decodeDescription(member(object, 'description')), (description) => ({
+  const description = decodeDescription(member(object, 'description'))
+  if (Result.isFailure(description)) return Result.fail(description.failure)
+  const headers = decodeWebhookHeaders(member(object, 'headers'))
+  if (Result.isFailure(headers)) return Result.fail(headers.failure)
+  return Result.map(decodeClientCertificate(member(object, 'client_certificate')), (clientCertificate) => ({
     url,
     eventTypes: eventTypes.success,
-    description,
+    description: description.success,
+    headers: headers.success,
+    clientCertificate,
   }))
 }
 
@@ -78,10 +119,18 @@ export const decodeWebhookEndpointUpdate = (
   const eventTypes = decodeEventTypes(given)
   if (Result.isFailure(eventTypes)) return Result.fail(eventTypes.failure)
   const note = member(object, 'description')
-  return Result.map(decodeDescription(note), (description) => ({
+  const description = decodeDescription(note)
+  if (Result.isFailure(description)) return Result.fail(description.failure)
+  const givenHeaders = member(object, 'headers')
+  const headers = decodeWebhookHeaders(givenHeaders)
+  if (Result.isFailure(headers)) return Result.fail(headers.failure)
+  const givenCertificate = member(object, 'client_certificate')
+  return Result.map(decodeClientCertificate(givenCertificate), (clientCertificate) => ({
     ...(url === undefined ? undefined : { url }),
     ...(given === undefined ? undefined : { eventTypes: eventTypes.success }),
-    ...(note === undefined ? undefined : { description }),
+    ...(note === undefined ? undefined : { description: description.success }),
+    ...(givenHeaders === undefined ? undefined : { headers: headers.success }),
+    ...(givenCertificate === undefined ? undefined : { clientCertificate }),
   }))
 }
 

@@ -1,7 +1,13 @@
 /** Subscriptions and their delivery log. Source: docs/contract/subscriptions.md. */
 import { EVENT_TYPES, SUBSCRIPTION_STATUSES } from '@hub/domain'
 import { Schema } from 'effect'
-import { MAX_ENDPOINT_DESCRIPTION_LENGTH, MAX_URL_LENGTH } from '../limits.ts'
+import {
+  MAX_CLIENT_CERTIFICATE_LENGTH,
+  MAX_ENDPOINT_DESCRIPTION_LENGTH,
+  MAX_URL_LENGTH,
+  MAX_WEBHOOK_HEADERS,
+  MAX_WEBHOOK_HEADERS_LENGTH,
+} from '../limits.ts'
 import { listOf, moment, Timestamp } from './common.ts'
 import { AT, atLeast, constant, ENDPOINT_ID, EVENT_BATCH_ID, EVENT_ID, id } from './fields.ts'
 
@@ -17,6 +23,41 @@ const description = Schema.NullOr(
   Schema.String.check(Schema.isMaxLength(MAX_ENDPOINT_DESCRIPTION_LENGTH)),
 ).annotate({ description: 'A note for yourself. Do not put personal data into it.' })
 
+const headers = Schema.NullOr(
+  Schema.Record(Schema.String, Schema.String.check(Schema.isMinLength(1))).check(
+    Schema.isMaxProperties(MAX_WEBHOOK_HEADERS),
+  ),
+).annotate({
+  description:
+    'Static headers that every request of the subscription has, such as `Authorization`. The values are secrets: ' +
+    'they are stored encrypted, and no answer shows them. A value is visible ASCII with spaces and tabs between. All names ' +
+    `and values together have at most ${MAX_WEBHOOK_HEADERS_LENGTH} characters. Headers that the hub or the connection sets are ` +
+    'refused: `Host`, `Content-Type`, `User-Agent`, `Hub-*`, `webhook-*` and others. `null` or an empty object: none.',
+  examples: [{ Authorization: 'Bearer 3q2-7wAAAAAAAAAAAAAA' }],
+})
+
+const pem = (description: string, example: string) =>
+  Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(MAX_CLIENT_CERTIFICATE_LENGTH)).annotate({
+    description,
+    examples: [example],
+  })
+
+const clientCertificate = Schema.NullOr(
+  Schema.Struct({
+    certificate: pem(
+      'The certificate in PEM, followed by its chain, if it has one. It must be valid now, and for client authentication.',
+      '-----BEGIN CERTIFICATE-----\nMIIB…\n-----END CERTIFICATE-----\n',
+    ),
+    private_key: pem(
+      'The private key of the certificate in PEM, without a passphrase. A secret: it is stored encrypted, and no answer shows it.',
+      '-----BEGIN PRIVATE KEY-----\nMIGH…\n-----END PRIVATE KEY-----\n',
+    ),
+  }),
+).annotate({
+  description:
+    'What the hub presents to a receiver that asks for a client certificate (mutual TLS). `null`: none.',
+})
+
 /** Body of `POST /v1/webhook_endpoints`. `decodeWebhookEndpointCreate` checks it. */
 export const WebhookEndpointCreate = Schema.Struct({
   url,
@@ -26,6 +67,8 @@ export const WebhookEndpointCreate = Schema.Struct({
     }),
   ),
   description: Schema.optionalKey(description),
+  headers: Schema.optionalKey(headers),
+  client_certificate: Schema.optionalKey(clientCertificate),
 }).annotate({
   identifier: 'WebhookEndpointCreate',
   title: 'Webhook endpoint to create',
@@ -44,6 +87,8 @@ export const WebhookEndpointUpdate = Schema.Struct({
     }),
   ),
   description: Schema.optionalKey(description),
+  headers: Schema.optionalKey(headers),
+  client_certificate: Schema.optionalKey(clientCertificate),
 }).annotate({
   identifier: 'WebhookEndpointUpdate',
   title: 'Webhook endpoint update',
@@ -64,6 +109,9 @@ export const SECRET_ROTATION_BODY = {
     },
   },
 }
+
+const FINGERPRINT =
+  '5E:88:48:98:DA:28:04:71:51:D0:E5:6F:8D:C6:29:27:73:60:3D:0D:6A:AB:BD:D6:2A:11:EF:72:1D:15:42:D8'
 
 const webhookEndpointFields = {
   id: id('we_', 'the subscription'),
@@ -93,6 +141,20 @@ const webhookEndpointFields = {
   secret_rotation_ends_at: Schema.NullOr(Timestamp).annotate({
     description: 'Until when an earlier secret signs as well; `null` outside a rotation.',
   }),
+  header_names: Schema.Array(Schema.String).annotate({
+    description: 'The names of its static headers. The values are never shown.',
+  }),
+  client_certificate: Schema.NullOr(
+    Schema.Struct({
+      fingerprint_sha256: Schema.String.annotate({
+        description: 'SHA-256 of the certificate, as `openssl x509 -noout -fingerprint -sha256` prints it.',
+        examples: [FINGERPRINT],
+      }),
+      not_after: moment('When the certificate expires. Later attempts fail.'),
+    }),
+  ).annotate({
+    description: 'The client certificate for mutual TLS; `null` without one. The private key is never shown.',
+  }),
 }
 
 const endpointExample = {
@@ -107,6 +169,8 @@ const endpointExample = {
   disabled_reason: null,
   consecutive_failures: 0,
   secret_rotation_ends_at: null,
+  header_names: ['Authorization'],
+  client_certificate: { fingerprint_sha256: FINGERPRINT, not_after: '2027-11-21T09:30:00.000Z' },
 } as const
 
 export const WebhookEndpoint = Schema.Struct(webhookEndpointFields).annotate({
@@ -158,6 +222,7 @@ const DELIVERY_REASONS = [
   'address_not_public',
   'redirect',
   'dns_error',
+  'client_certificate_expired',
   'retry_window_expired',
   'retry_window_expired_while_disabled',
 ] as const

@@ -3,6 +3,13 @@ import { eventIdOf, type EventType, type PublicEvent } from '../event/event.ts'
 import { toTimestamp } from '../values/timestamp.ts'
 import type { SubscriptionStatus } from './health.ts'
 
+/** What clients see of the client certificate of a subscription. */
+export interface ClientCertificateView {
+  /** SHA-256 of the certificate, as `openssl x509 -fingerprint -sha256` prints it. */
+  readonly fingerprint: string
+  readonly notAfter: number
+}
+
 /** The data behind the view. Times are milliseconds since the epoch. */
 export interface SubscriptionView {
   /** `we_…` */
@@ -20,6 +27,9 @@ export interface SubscriptionView {
   readonly consecutiveFailures: number
   /** The time until which an earlier secret signs too. `null` outside a rotation. */
   readonly rotationEndsAt: number | null
+  /** The names of its static headers, in the order sent. */
+  readonly headerNames: ReadonlyArray<string>
+  readonly clientCertificate: ClientCertificateView | null
 }
 
 interface SubscriptionObject {
@@ -34,6 +44,11 @@ interface SubscriptionObject {
   readonly disabled_reason: string | null
   readonly consecutive_failures: number
   readonly secret_rotation_ends_at: string | null
+  readonly header_names: ReadonlyArray<string>
+  readonly client_certificate: {
+    readonly fingerprint_sha256: string
+    readonly not_after: string
+  } | null
 }
 
 const timestampOf = (at: number | null): string | null => (at === null ? null : toTimestamp(at))
@@ -52,6 +67,14 @@ export const subscriptionObject = (view: SubscriptionView, now: number): Subscri
   consecutive_failures: view.consecutiveFailures,
   secret_rotation_ends_at:
     view.rotationEndsAt !== null && view.rotationEndsAt > now ? toTimestamp(view.rotationEndsAt) : null,
+  header_names: view.headerNames,
+  client_certificate:
+    view.clientCertificate === null
+      ? null
+      : {
+          fingerprint_sha256: view.clientCertificate.fingerprint,
+          not_after: toTimestamp(view.clientCertificate.notAfter),
+        },
 })
 
 /**

@@ -1,7 +1,7 @@
 /** Checks of the message flow: topics, consumer lag, outboxes, dead letters and limits. */
 import { settings } from '@hub/config'
 import { readRedis, utcDay } from '@hub/counters'
-import { toTimestamp } from '@hub/domain'
+import { encodeId, toTimestamp } from '@hub/domain'
 import {
   compareTopics,
   layerEventLog,
@@ -11,7 +11,13 @@ import {
   type TopicDifference,
   topicNames,
 } from '@hub/kafka'
-import { CommandHubSettings, missingErasures, oldestUnpublishedErasure, readWaitingRows } from '@hub/store'
+import {
+  CommandHubSettings,
+  missingErasures,
+  oldestUnpublishedErasure,
+  readWaitingRows,
+  WebhooksEndpoints,
+} from '@hub/store'
 import { Clock, Effect, Layer } from 'effect'
 import { type Consumer, CONSUMERS, keepsPositionsInPostgresql, readConsumer } from '../consumer-lag.ts'
 import { kafkaConfig } from '../kafka.ts'
@@ -214,6 +220,27 @@ const erasures: Check = {
   }),
 }
 
+/** A client needs some time to get a certificate. */
+const EXPIRES_SOON_MS = 30 * 86_400_000
+
+const clientCertificates: Check = {
+  subject: 'client certificates',
+  needs: [MIGRATIONS],
+  mend: 'See hubctl webhooks list.',
+  run: Effect.gen(function* () {
+    const before = new Date((yield* Clock.currentTimeMillis) + EXPIRES_SOON_MS)
+    const { count, first } = yield* query((q) => WebhooksEndpoints.findExpiringCertificates(q, before))
+    if (first === null) return ok('none ends within 30 days', { count })
+    const id = encodeId('we', first.id)
+    const end = toTimestamp(first.notAfter.getTime())
+    return notice(`expired, or ending within 30 days: ${count}; the first one, of ${id}, ends at ${end}`, {
+      count,
+      subscription: id,
+      not_after: end,
+    })
+  }),
+}
+
 export const pipelineChecks: ReadonlyArray<Check> = [
   topics,
   ...readers,
@@ -223,4 +250,5 @@ export const pipelineChecks: ReadonlyArray<Check> = [
   unanswered,
   stops,
   daily,
+  clientCertificates,
 ]

@@ -31,6 +31,12 @@ export const WebhookEndpoint = Schema.Struct({
   disabled_at: Schema.NullOr(Timestamp),
   disabled_reason: Schema.NullOr(Schema.String),
   backlog: Backlog,
+  header_names: Schema.Array(Schema.String).annotate({
+    description: 'The names of its static headers. The values are not shown to anybody.',
+  }),
+  client_certificate: Schema.NullOr(
+    Schema.Struct({ fingerprint_sha256: Schema.String, not_after: Timestamp }),
+  ).annotate({ description: 'The client certificate for mutual TLS; `null` without one.' }),
   created_at: Timestamp,
 }).annotate({ identifier: 'WebhookEndpoint' })
 export type WebhookEndpoint = typeof WebhookEndpoint.Type
@@ -39,6 +45,7 @@ const toValue =
   (backlogs: ReadonlyMap<string, WebhooksBatches.Backlog>) =>
   (row: WebhooksEndpoints.OwnedSubscriptionRow): WebhookEndpoint => {
     const backlog = backlogs.get(row.id)
+    const certificate = WebhooksEndpoints.clientCertificateOf(row)
     return {
       id: encodeId('we', row.id),
       object: 'webhook_endpoint',
@@ -55,6 +62,11 @@ const toValue =
         oldest_at: optionalTimestamp(backlog?.oldest_at?.getTime() ?? null),
         next_attempt_at: optionalTimestamp(backlog?.next_attempt_at?.getTime() ?? null),
       },
+      header_names: row.header_names,
+      client_certificate:
+        certificate === null
+          ? null
+          : { fingerprint_sha256: certificate.fingerprint, not_after: toTimestamp(certificate.notAfter) },
       created_at: toTimestamp(row.created_at.getTime()),
     }
   }

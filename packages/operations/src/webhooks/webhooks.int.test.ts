@@ -90,10 +90,25 @@ describe('webhook subscriptions', () => {
     assert.isNotNull(failing.data[0]?.backlog.oldest_at)
     const shown = await hub.run(Webhooks.get, { id: subscriptionId }, VIEWER)
     assert.strictEqual(shown.backlog.batches, 0)
+    assert.deepInclude(shown, { header_names: [], client_certificate: null })
     assert.strictEqual(
       await hub.refusal(Webhooks.get, { id: encodeId('we', randomUUID()) }),
       'subscription_not_found',
     )
+  })
+
+  it('are shown with the names of their headers, and the end of their client certificate', async () => {
+    const id = await insertSubscription('enabled', 0)
+    await hub.sql`
+      UPDATE webhooks.endpoints
+         SET header_names = '{Authorization,x-tenant}', client_certificate_fingerprint = 'AB:CD',
+             client_certificate_not_after = '2027-01-02T03:04:05Z'
+       WHERE id = ${uuidOf('we', id)}`
+    assert.deepInclude(await hub.run(Webhooks.get, { id }, VIEWER), {
+      header_names: ['Authorization', 'x-tenant'],
+      client_certificate: { fingerprint_sha256: 'AB:CD', not_after: '2027-01-02T03:04:05.000Z' },
+    })
+    await hub.sql`DELETE FROM webhooks.endpoints WHERE id = ${uuidOf('we', id)}`
   })
 
   it('are enabled once, with a record for the fan-out', async () => {

@@ -5,6 +5,7 @@
  * disables them. Ids here are UUIDs.
  */
 import {
+  type ClientCertificateView,
   encodeId,
   type EventType,
   type Mode,
@@ -27,26 +28,37 @@ export interface SubscriptionRow {
   readonly consecutive_failures: number
   /** When the last transition of an earlier secret ends. */
   readonly secret_rotation_ends_at: Date | null
+  /** In the order sent. */
+  readonly header_names: ReadonlyArray<string>
+  /** SHA-256 of the client certificate; both are `null` without one. */
+  readonly client_certificate_fingerprint: string | null
+  readonly client_certificate_not_after: Date | null
 }
 
 /** The columns of `SubscriptionRow`, of `webhooks.endpoints e`. */
 export const columns = (q: Queries) => q`
   e.id, e.url, e.description, e.event_types, e.status, e.created_at, e.disabled_at, e.disabled_reason,
-  e.consecutive_failures, greatest(e.secret_rotation_ends_at, e.older_secret_ends_at) AS secret_rotation_ends_at`
+  e.consecutive_failures, greatest(e.secret_rotation_ends_at, e.older_secret_ends_at) AS secret_rotation_ends_at,
+  e.header_names, e.client_certificate_fingerprint, e.client_certificate_not_after`
 
-/** The secrets of a subscription, encrypted, with the ends of their transitions. */
+/**
+ * The secrets of a subscription, encrypted: those that sign, with the ends of their transitions, the static
+ * headers, and the client certificate with its key.
+ */
 export interface SecretColumns {
   readonly secret: Buffer
   readonly previous_secret: Buffer | null
   readonly previous_secret_ends_at: Date | null
   readonly older_secret: Buffer | null
   readonly older_secret_ends_at: Date | null
+  readonly headers: Buffer | null
+  readonly client_certificate: Buffer | null
 }
 
 /** The columns of `SecretColumns`, of `webhooks.endpoints e`. */
 export const secretColumns = (q: Queries) => q`
   e.secret, e.previous_secret, e.secret_rotation_ends_at AS previous_secret_ends_at, e.older_secret,
-  e.older_secret_ends_at`
+  e.older_secret_ends_at, e.headers, e.client_certificate`
 
 export const secretsOf = (row: SecretColumns): SigningSecrets<Buffer> => ({
   current: row.secret,
@@ -57,6 +69,14 @@ export const secretsOf = (row: SecretColumns): SigningSecrets<Buffer> => ({
     secret === null || endsAt === null ? [] : [{ secret, signsUntil: endsAt.getTime() }],
   ),
 })
+
+/** What is shown of the client certificate; `null` without one. */
+export const clientCertificateOf = (
+  row: Pick<SubscriptionRow, 'client_certificate_fingerprint' | 'client_certificate_not_after'>,
+): ClientCertificateView | null => {
+  const { client_certificate_fingerprint: fingerprint, client_certificate_not_after: notAfter } = row
+  return fingerprint === null || notAfter === null ? null : { fingerprint, notAfter: notAfter.getTime() }
+}
 
 export const toView = (row: SubscriptionRow): SubscriptionView => ({
   id: encodeId('we', row.id),
@@ -69,6 +89,8 @@ export const toView = (row: SubscriptionRow): SubscriptionView => ({
   disabledReason: row.disabled_reason,
   consecutiveFailures: row.consecutive_failures,
   rotationEndsAt: row.secret_rotation_ends_at?.getTime() ?? null,
+  headerNames: row.header_names,
+  clientCertificate: clientCertificateOf(row),
 })
 
 export interface OwnedSubscriptionRow extends Omit<
@@ -78,6 +100,10 @@ export interface OwnedSubscriptionRow extends Omit<
   readonly account: string
   readonly mode: Mode
 }
+
+const ownedColumns = (q: Queries) => q`
+  id, account, mode, url, event_types, status, consecutive_failures, disabled_at, disabled_reason, created_at,
+  header_names, client_certificate_fingerprint, client_certificate_not_after`
 
 /** Filters; `null`: any. */
 interface SubscriptionFilter {
@@ -95,7 +121,7 @@ export const readNewest = async (
   { account, after = null, limit, mode, status }: SubscriptionFilter,
 ): Promise<ReadonlyArray<OwnedSubscriptionRow>> =>
   q<OwnedSubscriptionRow[]>`
-    SELECT id, account, mode, url, event_types, status, consecutive_failures, disabled_at, disabled_reason, created_at
+    SELECT ${ownedColumns(q)}
       FROM webhooks.endpoints
      WHERE deleted_at IS NULL AND (${account}::uuid IS NULL OR account = ${account})
        AND (${mode}::command.mode IS NULL OR mode = ${mode}) AND (${status}::text IS NULL OR status = ${status})
@@ -128,7 +154,7 @@ export const findSubscribedJournals = async (
 /** The subscriptions that are disabled, or whose last attempts failed: the most failures first. */
 export const readFailing = async (q: Queries, limit: number): Promise<ReadonlyArray<OwnedSubscriptionRow>> =>
   q<OwnedSubscriptionRow[]>`
-    SELECT id, account, mode, url, event_types, status, consecutive_failures, disabled_at, disabled_reason, created_at
+    SELECT ${ownedColumns(q)}
       FROM webhooks.endpoints
      WHERE deleted_at IS NULL AND (status = 'disabled_by_failures' OR consecutive_failures > 0)
      ORDER BY disabled_at NULLS LAST, consecutive_failures DESC, id LIMIT ${limit}`
@@ -136,7 +162,7 @@ export const readFailing = async (q: Queries, limit: number): Promise<ReadonlyAr
 /** A subscription with its owner, without a deleted one. */
 export const readOwned = async (q: Queries, id: string): Promise<OwnedSubscriptionRow | null> =>
   firstRow(q<OwnedSubscriptionRow[]>`
-    SELECT id, account, mode, url, event_types, status, consecutive_failures, disabled_at, disabled_reason, created_at
+    SELECT ${ownedColumns(q)}
       FROM webhooks.endpoints WHERE id = ${id} AND deleted_at IS NULL`)
 
 /** Whether a subscription exists and is not deleted. */
@@ -152,6 +178,25 @@ export const readOwner = async (
 ): Promise<Pick<OwnedSubscriptionRow, 'account' | 'mode'> | null> =>
   firstRow(q<Pick<OwnedSubscriptionRow, 'account' | 'mode'>[]>`
     SELECT account, mode FROM webhooks.endpoints WHERE id = ${id}`)
+
+/**
+ * The subscriptions whose client certificate has expired or expires before a moment, the first one first: how many,
+ * and the id and the end of the first.
+ */
+export const findExpiringCertificates = async (
+  q: Queries,
+  before: Date,
+): Promise<{
+  readonly count: number
+  readonly first: { readonly id: string; readonly notAfter: Date } | null
+}> => {
+  const rows = await q<{ id: string; notAfter: Date; count: number }[]>`
+    SELECT id, client_certificate_not_after AS "notAfter", count(*) OVER ()::int AS count FROM webhooks.endpoints
+     WHERE deleted_at IS NULL AND client_certificate_not_after < ${before}
+     ORDER BY client_certificate_not_after, id LIMIT 1`
+  const [first] = rows
+  return first === undefined ? { count: 0, first: null } : { count: first.count, first }
+}
 
 /** How many subscriptions do not work. */
 export interface FailingCounts {
