@@ -27,7 +27,7 @@ import {
   storedInboundContext,
   MasterKeyEncryption,
 } from '@hub/store'
-import { eventually, openDatabase } from '@hub/testkit'
+import { eventually, makeCertificateAuthority, openDatabase } from '@hub/testkit'
 import { startHub, type TestHub } from '../support/hub.ts'
 import { ConfigProvider, Effect, Layer, Redacted, Result } from 'effect'
 import { TestClock } from 'effect/testing'
@@ -45,7 +45,14 @@ const OTHER = '+79161837499'
 const CODE = 'QX7K2M9ZP4'
 const ORDER = 'ЩЪ-5521-ЖЮ'
 const secrets = [...needlesOfNumber(NUMBER), ...needlesOfText(CODE)]
-const everySecret = [...secrets, ...needlesOfText(ORDER)]
+
+/** A static header of a subscription, and the key of its client certificate. */
+const TOKEN = '7Xq2mZ9pLwT4'
+const clientCertificate = await (await makeCertificateAuthority()).issue(['hub'])
+/** The Base64 of the private value of the key. 36 octets of PKCS #8 precede it (RFC 5958, RFC 5915). */
+const KEY_PART = /[A-Za-z0-9+/]{48}/u.exec(clientCertificate.key.split('\n')[1]?.slice(48) ?? '')?.[0] ?? ''
+const credentials = [...needlesOfText(TOKEN), ...needlesOfText(KEY_PART)]
+const everySecret = [...secrets, ...needlesOfText(ORDER), ...credentials]
 
 const masterKey = randomBytes(32).toString('base64')
 const hashSecret = randomBytes(32).toString('hex')
@@ -57,7 +64,11 @@ let live: Client
 let test: Client
 beforeAll(async () => {
   hub = await startHub({
-    environment: { HUB_MASTER_KEY: masterKey, HUB_NUMBER_HASH_SECRET: hashSecret },
+    environment: {
+      HUB_MASTER_KEY: masterKey,
+      HUB_NUMBER_HASH_SECRET: hashSecret,
+      HUB_WEBHOOK_ALLOWED_HOSTS: '127.0.0.1',
+    },
     apiRps: 10_000,
     ownServers: true,
   })
@@ -233,7 +244,32 @@ describe('a busy hub', () => {
     }
   })
 
-  it('stores no number and no code in plain text', async () => {
+  it('stores no number, no code and no credentials of a subscription in plain text', async () => {
+    expect(KEY_PART).toHaveLength(48)
+    const subscription = {
+      // Nobody listens there, so attempts fail and are logged.
+      url: 'https://127.0.0.1:9/hooks',
+      headers: { Authorization: `Bearer ${TOKEN}` },
+      client_certificate: { certificate: clientCertificate.cert, private_key: clientCertificate.key },
+    }
+    const subscribed = await live.post('/v1/webhook_endpoints', subscription, {
+      'idempotency-key': 'a subscription',
+    })
+    expect(subscribed.status).toBe(201)
+    expect(JSON.stringify(subscribed.body)).not.toContain(TOKEN)
+    const path = `/v1/webhook_endpoints/${subscribed.body.id}`
+    // Refused requests must not be quoted either: a value as a name, and the key as a certificate.
+    for (const bad of [
+      { headers: { [`Bearer ${TOKEN}`]: 'Authorization' } },
+      { headers: { 'X-Key': `${TOKEN}\n` } },
+      { client_certificate: { ...subscription.client_certificate, certificate: clientCertificate.key } },
+    ]) {
+      const refused = await live.request('PATCH', path, { body: JSON.stringify(bad) })
+      expect(refused.status).toBe(422)
+      expect(JSON.stringify(refused.body)).not.toContain(TOKEN)
+      expect(JSON.stringify(refused.body)).not.toContain(KEY_PART)
+    }
+    expect((await live.post(`${path}/test`, {})).body).toMatchObject({ status: 'failed' })
     for (const apiClient of [live, test]) {
       for (const body of [code(NUMBER, 'a code'), order(NUMBER, 'an order'), order(OTHER, 'of another')]) {
         const answer = await apiClient.post('/v1/messages', body, {
