@@ -48,7 +48,13 @@ export {
   recordToRetry,
 } from './dead-letters/dead-letter.ts'
 export { deadLettersFrom, newestDeadLetters, readDeadLetter } from './dead-letters/read-dead-letters.ts'
-export { REGISTRY_CONTENT_TYPE, registryAnswer, subjectOf } from './registry/answers.ts'
+export {
+  readsBody,
+  REGISTRY_CONTENT_TYPE,
+  registryAnswer,
+  subjectOf,
+  withoutContext,
+} from './registry/answers.ts'
 export { RECORD_NAMES, SCHEMAS } from './schemas/schemas.ts'
 export { KafkaRequestRejected } from './topics/admin.ts'
 export {

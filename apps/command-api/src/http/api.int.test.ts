@@ -684,6 +684,20 @@ describe('without a key', () => {
     assert.deepStrictEqual(few.body, ['hub.MessageAccepted'])
   })
 
+  it('clients can check a schema against those of the hub', async () => {
+    const path = '/schema-registry/compatibility/subjects/hub.MessageAccepted/versions/latest'
+    const check = (schema: unknown, more: Readonly<Record<string, string>> = {}) =>
+      call(api.url, path, {
+        method: 'POST',
+        headers: { 'content-type': 'application/vnd.schemaregistry.v1+json', ...more },
+        body: JSON.stringify({ schema: JSON.stringify(schema) }),
+      })
+    assert.deepStrictEqual((await check('string')).body, { is_compatible: false })
+    // The largest body that counts against no budget has 16 KiB.
+    assert.strictEqual((await check('x'.repeat(16_384))).status, 413)
+    assert.strictEqual((await check('string', { 'content-type': 'text/plain' })).status, 415)
+  })
+
   it('clients cannot change the schemas', async () => {
     const refused = await call(api.url, '/schema-registry/config', {
       method: 'PUT',

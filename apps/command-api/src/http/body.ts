@@ -4,7 +4,7 @@
  */
 import type { IncomingMessage } from 'node:http'
 import { type ApiError, apiError, MAX_BODY_BYTES } from '@hub/contract'
-import { type BodyRules, type DeclaredBody, readBody } from '@hub/http-server'
+import { type BodyRules, declaredBody, type DeclaredBody, readBody } from '@hub/http-server'
 import { Effect } from 'effect'
 import { refuseOverloaded } from '../accept/admission/overloaded.ts'
 
@@ -87,6 +87,10 @@ export type BodyBudget = ReturnType<typeof makeBodyBudget>
 
 const EMPTY = new Uint8Array(0)
 
+/** Nobody reads the answer to a client that has disconnected. */
+const bodyError = (code: 'payload_too_large' | 'disconnected'): ApiError =>
+  apiError(code === 'disconnected' ? 'invalid_parameter' : code)
+
 /**
  * Runs `use` with the body, which counts against the budgets of its owner as it arrives, until `use` ends. So
  * a client that announces a large body and sends little of it occupies little.
@@ -113,7 +117,7 @@ export const withBody = <A, E, R>(
     return readBody(incoming, {
       maxBytes: BODY_RULES.maxBytes,
       take,
-      failure: (code) => apiError(code === 'disconnected' ? 'invalid_parameter' : code),
+      failure: bodyError,
     }).pipe(
       Effect.flatMap(use),
       Effect.ensuring(
@@ -124,3 +128,15 @@ export const withBody = <A, E, R>(
     )
   })
 }
+
+/** Reads the body of an operation without a key. It must be small, because it counts against no budget. */
+export const readOpenBody = (incoming: IncomingMessage): Effect.Effect<string, ApiError> =>
+  Effect.suspend(() => {
+    const maxBytes = SMALL_BODY_BYTES
+    const declared = declaredBody(incoming.headers, { ...BODY_RULES, maxBytes })
+    if (declared.kind === 'none') return Effect.succeed('')
+    if (declared.kind === 'refused') return Effect.fail(apiError(declared.code))
+    return Effect.map(readBody(incoming, { maxBytes, failure: bodyError }), (bytes) =>
+      Buffer.from(bytes).toString('utf8'),
+    )
+  })

@@ -11,7 +11,7 @@ import {
   REFERENCE_PATH,
   referencePage,
 } from '@hub/contract'
-import { registryAnswer, REGISTRY_CONTENT_TYPE } from '@hub/kafka'
+import { readsBody, registryAnswer, REGISTRY_CONTENT_TYPE } from '@hub/kafka'
 import { Effect } from 'effect'
 import { type Answer, jsonAnswer } from './answer.ts'
 import type { OpenOperation } from './pipeline.ts'
@@ -61,9 +61,12 @@ const serveDocument =
 const SCHEMA_REGISTRY_PATH = '/schema-registry'
 
 /** The read-only part of the Confluent schema registry API that Avro consumers use. */
-const schemaRegistry: OpenOperation = ({ method, path, query }) => {
-  const { body, status } = registryAnswer({ method, path: path.slice(SCHEMA_REGISTRY_PATH.length), query })
-  return Effect.succeed({ ...jsonAnswer(status, body), contentType: REGISTRY_CONTENT_TYPE })
+const schemaRegistry: OpenOperation = ({ body, method, path, query }) => {
+  const request = { method, path: path.slice(SCHEMA_REGISTRY_PATH.length), query }
+  return Effect.map(readsBody(request) ? body : Effect.succeed(''), (text) => {
+    const answer = registryAnswer({ ...request, body: text })
+    return { ...jsonAnswer(answer.status, answer.body), contentType: REGISTRY_CONTENT_TYPE }
+  })
 }
 
 /** Operations of the contract without a key, by name. */

@@ -78,7 +78,9 @@ export type OpenOperation = (request: {
   /** The text behind `?`. */
   readonly query: string
   readonly headers: IncomingHttpHeaders
-}) => Effect.Effect<Answer>
+  /** Reads the text of the body, which is small: it counts against no budget. */
+  readonly body: Effect.Effect<string, ApiError>
+}) => Effect.Effect<Answer, ApiError>
 
 /** What the router knows about a request of an operation. */
 export interface Routed extends Pick<Call, 'params' | 'query'> {

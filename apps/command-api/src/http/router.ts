@@ -8,7 +8,7 @@ import { HttpRouter, HttpServerRequest, type HttpServerResponse } from 'effect/h
 import { Access } from '../access/access.ts'
 import { AdmissionControl } from '../accept/admission/admission-control.ts'
 import { slices } from '../accept/admission/slices.ts'
-import { makeBodyBudget } from './body.ts'
+import { makeBodyBudget, readOpenBody } from './body.ts'
 import { SENDS } from './demand.ts'
 import { HttpEdge } from './edge.ts'
 import { requestFault } from './framing.ts'
@@ -98,6 +98,7 @@ const respond = (
             path,
             query,
             headers: NodeHttpServerRequest.toIncomingMessage(request).headers,
+            body: readOpenBody(NodeHttpServerRequest.toIncomingMessage(request) as IncomingMessage),
           })
         : runChecked(
             services,

@@ -9,6 +9,8 @@
  * schema. The topic of the outcomes is for tools that expect one type in a topic, and follows
  * TopicNameStrategy.
  */
+import * as Result from 'effect/Result'
+import { schemaOfRequest, unreadable } from './compatibility-answer.ts'
 import { type RecordName, SCHEMAS, type SchemaVersion } from '../schemas/schemas.ts'
 import { topicNames } from '../topics/catalogue.ts'
 
@@ -41,6 +43,7 @@ const BAD_VERSION = error(
   42202,
   'The specified version is not a valid version id. Allowed values are 1 to 2147483647 and "latest".',
 )
+const badSchema = (message: string) => error(422, 42201, message)
 const READ_ONLY = error(422, 42205, 'The schemas of the hub are read-only.')
 
 const OUTCOME: RecordName = 'MessageOutcome'
@@ -54,10 +57,21 @@ const numberIn = (text: string) => (/^[0-9]{1,10}$/.test(text) ? Number(text) : 
 const bySubject = Map.groupBy(SCHEMAS, ({ name }) => subjectOf(name))
 const byId = new Map(SCHEMAS.map((version) => [version.id, version]))
 
-/** `GET /schemas/ids/{id}` */
-const schemaById = (id: string): RegistryAnswer => {
+/** `GET /schemas/ids/{id}`, and below it `/versions` and `/subjects`: each id belongs to one version. */
+const schemaById = (id: string, part: string | undefined): RegistryAnswer => {
   const found = byId.get(numberIn(id) ?? -1)
-  return found === undefined ? NO_SCHEMA : ok({ schema: schemaText(found) })
+  if (found === undefined) return NO_SCHEMA
+  const subject = subjectOf(found.name)
+  switch (part) {
+    case undefined:
+      return ok({ schema: schemaText(found) })
+    case 'versions':
+      return ok([{ subject, version: found.version }])
+    case 'subjects':
+      return ok([subject])
+    default:
+      return NO_RESOURCE
+  }
 }
 
 /** `GET /subjects/{subject}/versions` */
@@ -66,31 +80,64 @@ const subjectVersions = (subject: string): RegistryAnswer => {
   return versions === undefined ? NO_SUBJECT : ok(versions.map(({ version }) => version))
 }
 
-/** `GET /subjects/{subject}/versions/{version}`; a number or `latest`. */
-const subjectVersion = (subject: string, version: string): RegistryAnswer => {
+/** A number or `latest`. */
+const versionOf = (subject: string, version: string): Result.Result<SchemaVersion, RegistryAnswer> => {
   const versions = bySubject.get(subject)
-  if (versions === undefined) return NO_SUBJECT
+  if (versions === undefined) return Result.fail(NO_SUBJECT)
   const number = version === 'latest' ? versions.length : numberIn(version)
-  if (number === null || number < 1 || number > 2147483647) return BAD_VERSION
+  if (number === null || number < 1 || number > 2147483647) return Result.fail(BAD_VERSION)
   const found = versions.find((one) => one.version === number)
-  return found === undefined
-    ? NO_VERSION
-    : ok({ subject, version: found.version, id: found.id, schemaType: 'AVRO', schema: schemaText(found) })
+  return found === undefined ? Result.fail(NO_VERSION) : Result.succeed(found)
 }
+
+/** `GET /subjects/{subject}/versions/{version}` */
+const subjectVersion = (subject: string, version: string): RegistryAnswer =>
+  Result.match(versionOf(subject, version), {
+    onFailure: (answer) => answer,
+    onSuccess: (found) =>
+      ok({ subject, version: found.version, id: found.id, schemaType: 'AVRO', schema: schemaText(found) }),
+  })
+
+/**
+ * `POST /compatibility/subjects/{subject}/versions/{version}`, and without a version for all of them: whether the
+ * schema of the request can read their records. A subject without versions is compatible with everything, as in
+ * Confluent's registry.
+ */
+const compatibility = (
+  subject: string,
+  version: string | undefined,
+  query: URLSearchParams,
+  body: string,
+): RegistryAnswer => {
+  const wanted: Result.Result<ReadonlyArray<SchemaVersion>, RegistryAnswer> = version === undefined
+    ? Result.succeed(bySubject.get(subject) ?? [])
+    : Result.map(versionOf(subject, version), (found) => [found])
+  if (Result.isFailure(wanted)) return wanted.failure
+  const reader = schemaOfRequest(body)
+  if (Result.isFailure(reader)) return badSchema(reader.failure)
+  const messages = unreadable(reader.success, wanted.success)
+  return ok({
+    is_compatible: messages.length === 0,
+    ...(query.get('verbose') === 'true' ? { messages } : {}),
+  })
+}
+
+/** A subject without the context in which a registry has it: `:.hub:hub.MessageSent`. */
+export const withoutContext = (subject: string): string => subject.replace(/^:[^:]*:/u, '')
 
 /**
  * The subject prefix without its context. `null`: a context that does not exist. `:*:` means all
  * contexts, `:.:` the default one.
  */
-const withoutContext = (prefix: string): string | null => {
+const withoutOwnContext = (prefix: string): string | null => {
   const context = /^:([^:]*):/u.exec(prefix)
   if (context === null) return prefix
-  return ['*', '.', ''].includes(context[1]!) ? prefix.slice(context[0].length) : null
+  return ['*', '.', ''].includes(context[1]!) ? withoutContext(prefix) : null
 }
 
 /** `GET /subjects`, with the query parameter `subjectPrefix`. */
 const subjects = (query: URLSearchParams): RegistryAnswer => {
-  const prefix = withoutContext(query.get('subjectPrefix') ?? '')
+  const prefix = withoutOwnContext(query.get('subjectPrefix') ?? '')
   return ok(prefix === null ? [] : [...bySubject.keys()].filter((subject) => subject.startsWith(prefix)))
 }
 
@@ -126,18 +173,29 @@ interface RegistryRequest {
   readonly path: string
   /** The text behind `?`. */
   readonly query?: string
+  readonly body?: string
 }
 
+/** Whether the answer depends on the body: only checks of compatibility read one. */
+export const readsBody = ({ method, path }: Pick<RegistryRequest, 'method' | 'path'>): boolean =>
+  method === 'POST' && path.startsWith('/compatibility/')
+
 /** The answer to a request for a path below `/schema-registry`. */
-export const registryAnswer = ({ method, path, query: text = '' }: RegistryRequest): RegistryAnswer => {
-  if (method !== 'GET' && method !== 'HEAD') return READ_ONLY
+export const registryAnswer = (request: RegistryRequest): RegistryAnswer => {
+  const { body = '', method, path, query: text = '' } = request
   const query = new URLSearchParams(text)
-  const [first, second, third, fourth, ...rest] = path.split('/').filter((part) => part !== '')
-  if (rest.length > 0) return NO_RESOURCE
+  const [first, second, third, fourth, fifth, ...rest] = path.split('/').filter((part) => part !== '')
+  if (readsBody(request)) {
+    const subject = third === undefined ? null : decodeComponent(third)
+    if (second !== 'subjects' || fourth !== 'versions' || rest.length > 0) return NO_RESOURCE
+    return subject === null ? NO_SUBJECT : compatibility(subject, fifth, query, body)
+  }
+  if (method !== 'GET' && method !== 'HEAD') return READ_ONLY
+  if (fifth !== undefined) return NO_RESOURCE
   const subject = second === undefined ? null : decodeComponent(second)
   switch (first) {
     case 'schemas':
-      if (second === 'ids' && third !== undefined && fourth === undefined) return schemaById(third)
+      if (second === 'ids' && third !== undefined) return schemaById(third, fourth)
       return second === 'types' && third === undefined ? ok(SCHEMA_TYPES) : NO_RESOURCE
     case 'contexts':
       return second === undefined ? ok(CONTEXTS) : NO_RESOURCE

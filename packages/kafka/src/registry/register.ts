@@ -1,14 +1,19 @@
 /**
  * Registers the schemas in a Confluent-compatible schema registry. Their ids must be those of
- * `schemas/ids.json`, because records contain them. It can be repeated.
+ * `schemas/ids.json`, because records contain them. It first checks that nothing in the registry is in the way,
+ * and registers nothing otherwise. It can be repeated.
  */
-import { Data, Duration, Effect } from 'effect'
-import { REGISTRY_CONTENT_TYPE, subjectOf } from './answers.ts'
-import { SCHEMAS, type SchemaVersion } from '../schemas/schemas.ts'
+import { Data, Duration, Effect, Result } from 'effect'
+import { REGISTRY_CONTENT_TYPE, subjectOf, withoutContext } from './answers.ts'
+import { isSameSchema } from '../schemas/compatibility.ts'
+import { type AvroSchema, SCHEMAS, type SchemaVersion } from '../schemas/schemas.ts'
 
-/** The registry does not answer, or rejects a schema. `detail` is the answer of the registry. */
+/**
+ * The registry does not answer, rejects a schema, or contains something that is in the way. `detail` is a sentence,
+ * or the answer of the registry.
+ */
 class RegistryRefused extends Data.TaggedError('RegistryRefused')<{
-  readonly reason: 'unavailable' | 'rejected' | 'other_id'
+  readonly reason: 'unavailable' | 'rejected' | 'other_id' | 'other_schema' | 'not_empty'
   readonly detail: string
 }> {}
 
@@ -73,51 +78,115 @@ const requestOf = ({ authorization, url }: RegistryAddress) => {
 
 const isSuccess = ({ status }: Answer): boolean => status >= 200 && status < 300
 
+const refused = (reason: RegistryRefused['reason'], detail: string) =>
+  Effect.fail(new RegistryRefused({ reason, detail }))
+
+/** Whether the answer contains this schema. */
+const hasSchema = ({ body }: Answer, schema: AvroSchema): boolean => {
+  const text: unknown = typeof body === 'object' && body !== null ? Reflect.get(body, 'schema') : null
+  const same = Result.try(() => isSameSchema(JSON.parse(String(text)) as AvroSchema, schema))
+  return Result.isSuccess(same) && same.success
+}
+
+const listIn = ({ body }: Answer): ReadonlyArray<unknown> => (Array.isArray(body) ? body : [])
+
+/** How to avoid the schemas of others. */
+const USE_CONTEXT =
+  'Use a context of its own for the hub (add /contexts/.hub to the URL of a Confluent registry), or another registry'
+
+const versionPath = ({ name, version }: SchemaVersion): string =>
+  `/subjects/${encodeURIComponent(subjectOf(name))}/versions/${version}`
+
+const labelOf = ({ name, version }: SchemaVersion): string => `version ${version} of ${subjectOf(name)}`
+
+const OWN_SUBJECTS = new Set(SCHEMAS.map(({ name }) => subjectOf(name)))
+
+/** The versions that the registry does not have. Fails if something else is in their place, or has their ids. */
+const missingVersions = Effect.fnUntraced(function* (
+  request: ReturnType<typeof requestOf>,
+): Effect.fn.Return<ReadonlyArray<SchemaVersion>, RegistryRefused> {
+  const missing = yield* Effect.filter(
+    SCHEMAS,
+    Effect.fnUntraced(function* (wanted) {
+      const found = yield* request('GET', versionPath(wanted))
+      if (!isSuccess(found)) return true
+      if (!hasSchema(found, wanted.schema)) {
+        return yield* refused(
+          'other_schema',
+          `The registry has another schema as ${labelOf(wanted)}, so nothing was registered. ${USE_CONTEXT}.`,
+        )
+      }
+      const existing = idIn(found.body)
+      if (existing === wanted.id) return false
+      return yield* refused(
+        'other_id',
+        `${labelOf(wanted)} exists with id ${existing}, but must have id ${wanted.id}`,
+      )
+    }),
+  )
+  yield* Effect.forEach(
+    missing,
+    Effect.fnUntraced(function* (wanted) {
+      const found = yield* request('GET', `/schemas/ids/${wanted.id}`)
+      if (!isSuccess(found) || hasSchema(found, wanted.schema)) return
+      return yield* refused(
+        'other_schema',
+        `The registry has another schema with id ${wanted.id}, which ${labelOf(wanted)} must have, so nothing was registered. ${USE_CONTEXT}.`,
+      )
+    }),
+  )
+  return missing
+})
+
+/** Whether the subject takes chosen ids now. Only a registry with Confluent's modes has this. */
+const beginImport = (request: ReturnType<typeof requestOf>, mode: string) =>
+  Effect.map(request('PUT', `${mode}?force=true`, { mode: 'IMPORT' }), isSuccess)
+
 /**
  * Registers every version, in ascending order of the ids, under the subject of its record
  * (`hub.MessageSent`: RecordNameStrategy). A registry with Confluent's mode IMPORT gets the ids.
- * Another registry must assign the same ids itself, as an empty registry does. Fails at the first
- * version that gets another id, because no consumer could decode its records.
+ * Another registry must assign the same ids itself, so it may only contain schemas of the hub.
  */
 export const registerSchemas = Effect.fn('registerSchemas')(function* (
   address: RegistryAddress,
 ): Effect.fn.Return<ReadonlyArray<Registered>, RegistryRefused> {
   const request = requestOf(address)
-  const register = Effect.fnUntraced(function* ({ id, name, schema, version }: SchemaVersion) {
+  const missing = new Set(yield* missingVersions(request))
+  const subjects = listIn(yield* request('GET', '/subjects')).map(String)
+  const foreign = subjects.find((subject) => !OWN_SUBJECTS.has(withoutContext(subject)))
+  const register = Effect.fnUntraced(function* (wanted: SchemaVersion) {
+    const { id, name, schema, version } = wanted
     const subject = subjectOf(name)
-    const at = `/subjects/${encodeURIComponent(subject)}`
-    const found = yield* request('GET', `${at}/versions/${version}`)
-    if (isSuccess(found)) {
-      const existing = idIn(found.body)
-      if (existing === id) return { name, version, id, subject, how: 'there' as const }
-      return yield* new RegistryRefused({
-        reason: 'other_id',
-        detail: `version ${version} of ${subject} exists with id ${existing}, but must have id ${id}`,
-      })
-    }
-    const text = { schemaType: 'AVRO', schema: JSON.stringify(schema) }
+    if (!missing.has(wanted)) return { name, version, id, subject, how: 'there' as const }
+    const at = `/subjects/${encodeURIComponent(subject)}/versions`
     const mode = `/mode/${encodeURIComponent(subject)}`
-    const isImporting = isSuccess(yield* request('PUT', `${mode}?force=true`, { mode: 'IMPORT' }))
+    const text = { schemaType: 'AVRO', schema: JSON.stringify(schema) }
+    const isImporting = yield* beginImport(request, mode)
+    if (!isImporting && foreign !== undefined) {
+      return yield* refused(
+        'not_empty',
+        `The registry assigns ids itself and has schemas of others, such as ${foreign}, so nothing was registered. Use a registry that only has the schemas of the hub.`,
+      )
+    }
     const answer = isImporting
       ? yield* Effect.ensuring(
-          request('POST', `${at}/versions`, { ...text, id, version }),
+          request('POST', at, { ...text, id, version }),
           Effect.ignore(request('PUT', mode, { mode: 'READWRITE' })),
         )
-      : yield* request('POST', `${at}/versions`, text)
+      : yield* request('POST', at, text)
     if (!isSuccess(answer)) {
-      return yield* new RegistryRefused({
-        reason: 'rejected',
-        detail: `${subject} version ${version}: ${answer.status} ${JSON.stringify(answer.body)}`,
-      })
+      return yield* refused(
+        'rejected',
+        `${subject} version ${version}: ${answer.status} ${JSON.stringify(answer.body)}`,
+      )
     }
     const assigned = idIn(answer.body)
     if (assigned !== id) {
-      return yield* new RegistryRefused({
-        reason: 'other_id',
-        detail:
-          `version ${version} of ${subject} got id ${assigned}, but must have id ${id}: the registry assigns ids itself and is not empty. ` +
+      return yield* refused(
+        'other_id',
+        `version ${version} of ${subject} got id ${assigned}, but must have id ${id}: the registry assigns ids itself, and has assigned some before. ` +
           `Use a registry with the mode IMPORT, or an empty one`,
-      })
+      )
     }
     return { name, version, id, subject, how: isImporting ? ('imported' as const) : ('counted' as const) }
   })

@@ -12,24 +12,41 @@ interface Stored {
   readonly schema: string
 }
 
-/** The used part of Confluent's API, with or without the mode IMPORT. */
-const startRegistry = async (options: { readonly imports: boolean; readonly nextId?: number }) => {
-  const subjects = new Map<string, Array<Stored>>()
+/**
+ * The used part of Confluent's API, with or without the mode IMPORT. It refuses an id that another schema has, as
+ * the registry of Confluent does in this mode.
+ */
+const startRegistry = async (options: {
+  readonly imports: boolean
+  readonly nextId?: number
+  readonly subjects?: Readonly<Record<string, ReadonlyArray<Stored>>>
+}) => {
+  const subjects = new Map<string, Array<Stored>>(
+    Object.entries(options.subjects ?? {}).map(([name, versions]) => [name, [...versions]]),
+  )
   const modes = new Map<string, string>()
+  const withId = (id: number) => [...subjects.values()].flat().find((one) => one.id === id)
   let nextId = options.nextId ?? 1
   const answer = (method: string, path: string, body: any): readonly [number, unknown] => {
-    const [, kind, name, , version] = path.split('?', 1)[0]!.split('/').map(decodeURIComponent)
+    const [, kind, name, third, fourth] = path.split('?', 1)[0]!.split('/').map(decodeURIComponent)
+    const version = kind === 'schemas' ? third : fourth
     if (kind === 'mode') {
       if (!options.imports) return [405, { error_code: 405, message: 'no' }]
       modes.set(name!, body.mode)
       return [200, body]
     }
+    if (kind === 'schemas') {
+      const found = withId(Number(version))
+      return found === undefined ? [404, { error_code: 40403, message: 'Schema not found' }] : [200, found]
+    }
+    if (name === undefined) return [200, [...subjects.keys()]]
     const versions = subjects.get(name!) ?? []
     if (method === 'GET') {
       const found = versions.find((one) => one.version === Number(version))
       return found === undefined ? [404, { error_code: 40402, message: 'Version not found.' }] : [200, found]
     }
     if (body.id !== undefined && modes.get(name!) !== 'IMPORT') return [422, { error_code: 42205 }]
+    if (body.id !== undefined && withId(body.id) !== undefined) return [422, { error_code: 42207 }]
     const stored = {
       id: body.id ?? nextId++,
       version: body.version ?? versions.length + 1,
@@ -85,6 +102,58 @@ describe('registerSchemas', () => {
     const again = await registry.register()
     expect(Result.isSuccess(again) && again.success.every(({ how }) => how === 'there')).toBe(true)
     expect([...registry.subjects.values()].flat()).toHaveLength(SCHEMAS.length)
+  })
+
+  const other = JSON.stringify({ type: 'record', name: 'Order', fields: [] })
+  const failureOf = async (registry: Awaited<ReturnType<typeof startRegistry>>) => {
+    const before = structuredClone(registry.subjects)
+    const done = await registry.register()
+    expect(registry.subjects).toEqual(before)
+    if (Result.isSuccess(done)) throw new Error('It registered the schemas.')
+    return done.failure
+  }
+
+  it('registers beside schemas of others whose ids differ, if the registry accepts ids', async () => {
+    const orders = { id: 1000, version: 1, schema: other }
+    await using registry = await startRegistry({ imports: true, subjects: { orders: [orders] } })
+    expect(Result.isSuccess(await registry.register())).toBe(true)
+    expectComplete(registry.subjects)
+    expect(registry.subjects.get('orders')).toEqual([orders])
+  })
+
+  it('registers nothing if another schema has one of the ids', async () => {
+    const subjects = { orders: [{ id: 20, version: 1, schema: other }] }
+    await using registry = await startRegistry({ imports: true, subjects })
+    const { detail, reason } = await failureOf(registry)
+    expect(reason).toBe('other_schema')
+    expect(detail).toMatch(/another schema with id 20,.*contexts/u)
+  })
+
+  it('registers nothing if a subject has another schema', async () => {
+    for (const imports of [true, false]) {
+      const subjects = { 'hub.ShardOpened': [{ id: 11, version: 1, schema: other }] }
+      await using registry = await startRegistry({ imports, subjects })
+      const { detail, reason } = await failureOf(registry)
+      expect(reason).toBe('other_schema')
+      expect(detail).toMatch(/another schema as version 1 of hub\.ShardOpened/u)
+    }
+  })
+
+  it('registers nothing beside schemas of others if the registry assigns the ids', async () => {
+    const subjects = { orders: [{ id: 1000, version: 1, schema: other }] }
+    await using registry = await startRegistry({ imports: false, subjects })
+    const { detail, reason } = await failureOf(registry)
+    expect(reason).toBe('not_empty')
+    expect(detail).toContain('orders')
+  })
+
+  it('accepts a schema that the registry spells in another way', async () => {
+    const { id, name, schema, version } = SCHEMAS[0]!
+    const reordered = Object.fromEntries(Object.entries(schema).toReversed())
+    const subjects = { [subjectOf(name)]: [{ id, version, schema: JSON.stringify(reordered, null, 2) }] }
+    await using registry = await startRegistry({ imports: true, subjects })
+    const done = await registry.register()
+    expect(Result.isSuccess(done) && done.success.filter(({ how }) => how === 'there')).toHaveLength(1)
   })
 
   it('stops at the first version that gets another id', async () => {

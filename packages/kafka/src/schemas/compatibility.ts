@@ -54,10 +54,8 @@ export const schemaProblems = (versions: ReadonlyArray<SchemaVersion>): Readonly
     const before = earlier.get(name) ?? []
     if (version !== before.length + 1) problems.push(`${label} should be version ${before.length + 1}.`)
     for (const writer of before) {
-      try {
-        type.createResolver(writer.type)
-      } catch (error) {
-        const why = error instanceof Error ? error.message.split('\n')[0] : String(error)
+      const why = readingProblem(type, writer.type)
+      if (why !== null) {
         problems.push(`${label} cannot read version ${writer.version} (BACKWARD_TRANSITIVE): ${why}`)
       }
     }
@@ -107,5 +105,24 @@ export const publicationsOf = (index: string): ReadonlyArray<Publication> =>
     versions.map((version) => ({ name, ...version })),
   )
 
-const parse = (schema: AvroSchema): avro.Type =>
+/** Throws for an invalid schema. */
+export const parse = (schema: AvroSchema): avro.Type =>
   avro.Type.forSchema(schema as avro.Schema, { noAnonymousTypes: false })
+
+/** Why the reader cannot read what the writer has written; `null`: it can. */
+export const readingProblem = (reader: avro.Type, writer: avro.Type): string | null => {
+  try {
+    reader.createResolver(writer)
+    return null
+  } catch (error) {
+    return error instanceof Error ? error.message.split('\n')[0]! : String(error)
+  }
+}
+
+/** Whether two schemas are the same for readers: documentation, order and spelling do not matter. */
+export const isSameSchema = (one: AvroSchema, other: AvroSchema): boolean => {
+  const [first, second] = [one, other].map((schema) =>
+    JSON.stringify(parse(schema).schema({ exportAttrs: true })),
+  )
+  return first === second
+}

@@ -239,6 +239,81 @@ describe('registryAnswer', () => {
     assert.deepStrictEqual(get('/contexts'), { status: 200, body: ['.'] })
   })
 
+  it('tells the subject and the version of an id', () => {
+    // The forms are those of the API reference of Confluent's registry: GET /schemas/ids/{id}/versions and /subjects.
+    const subject = 'hub.HandoverStarted'
+    assert.deepStrictEqual(get('/schemas/ids/23/versions'), { status: 200, body: [{ subject, version: 2 }] })
+    assert.deepStrictEqual(get('/schemas/ids/23/subjects'), { status: 200, body: [subject] })
+    assert.deepStrictEqual(get('/schemas/ids/28/subjects').body, ['hub.message-outcomes.v1-value'])
+    assert.deepStrictEqual(codeOf(get('/schemas/ids/99/versions')), [404, 40403])
+    assert.deepStrictEqual(codeOf(get('/schemas/ids/23/versions/2')), [404, 404])
+  })
+
+  describe('a check of compatibility', () => {
+    const check = (path: string, schema: unknown, more: Readonly<Record<string, unknown>> = {}) => {
+      const [name, query] = path.split('?') as [string, string?]
+      return registryAnswer({
+        method: 'POST',
+        path: `/compatibility/subjects/${name}`,
+        ...(query === undefined ? {} : { query }),
+        body: JSON.stringify({ schema: JSON.stringify(schema), ...more }),
+      })
+    }
+    const answerOf = (path: string, schema: unknown) => check(path, schema).body
+    const sent = latest('MessageSent').schema as { readonly fields: ReadonlyArray<Record<string, unknown>> }
+    /** The rule is that of the specification of Avro: a field without a default must be in what was written. */
+    const withField = (added: Readonly<Record<string, unknown>>) => ({
+      ...sent,
+      fields: [...sent.fields, { name: 'added', type: 'string', ...added }],
+    })
+
+    it('says whether a schema can read a version, or all of a subject', () => {
+      for (const version of ['1', '2', 'latest']) {
+        const path = `hub.MessageSent/versions/${version}`
+        assert.deepStrictEqual(answerOf(path, sent), { is_compatible: true })
+        assert.deepStrictEqual(answerOf(path, withField({ default: '' })), { is_compatible: true })
+        assert.deepStrictEqual(answerOf(path, withField({})), { is_compatible: false })
+      }
+      assert.deepStrictEqual(answerOf('hub.MessageSent/versions', withField({})), { is_compatible: false })
+      assert.deepStrictEqual(answerOf('none/versions', 'string'), { is_compatible: true })
+    })
+
+    it('gives the reasons with `verbose`', () => {
+      const { body } = check('hub.MessageSent/versions?verbose=true', withField({}))
+      const { messages } = body as { messages: ReadonlyArray<string> }
+      assert.strictEqual(messages.length, 2)
+      for (const message of messages) assert.match(message, /version \d: .*added/u)
+      assert.deepStrictEqual(check('hub.MessageSent/versions/1?verbose=true', sent).body, {
+        is_compatible: true,
+        messages: [],
+      })
+    })
+
+    it('answers what it cannot check with the error codes of a real registry', () => {
+      const at = 'hub.MessageSent/versions/1'
+      assert.deepStrictEqual(codeOf(check('none/versions/1', sent)), [404, 40401])
+      assert.deepStrictEqual(codeOf(check('%/versions/1', sent)), [404, 40401])
+      assert.deepStrictEqual(codeOf(check('hub.MessageSent/versions/9', sent)), [404, 40402])
+      assert.deepStrictEqual(codeOf(check('hub.MessageSent/versions/x', sent)), [422, 42202])
+      assert.deepStrictEqual(codeOf(check('hub.MessageSent/versions/1/more', sent)), [404, 404])
+      assert.deepStrictEqual(codeOf(check('hub.MessageSent/nothing', sent)), [404, 404])
+      assert.deepStrictEqual(codeOf(check(at, { type: 'nothing' })), [422, 42201])
+      assert.deepStrictEqual(codeOf(check(at, sent, { schemaType: 'PROTOBUF' })), [422, 42201])
+      const path = `/compatibility/subjects/${at}`
+      for (const body of ['', '{', 'null', '{}', '{"schema":1}', '{"schema":"{"}']) {
+        assert.deepStrictEqual(codeOf(registryAnswer({ method: 'POST', path, body })), [422, 42201], body)
+      }
+    })
+
+    it('refuses a schema whose check would take long', () => {
+      const deep = Array.from({ length: 40 }).reduce((items) => ({ type: 'array', items }), 'string')
+      const many = Array.from({ length: 300 }, (_, i) => ({ type: 'fixed', name: `f${i}`, size: 1 }))
+      for (const schema of [deep, many]) {
+        assert.deepStrictEqual(codeOf(check('hub.MessageSent/versions/1', schema)), [422, 42201])
+      }
+    })
+  })
+
   it('refuses every change as a registry in the mode READONLY does', () => {
     for (const [method, path] of [
       ['POST', '/subjects/hub.MessageSent/versions'],

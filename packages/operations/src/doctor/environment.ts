@@ -1,6 +1,6 @@
 /** Checks of settings, processes, schemas, the operator and the webhook egress. */
 import { findInvalidSettings, settings, unknownVariables } from '@hub/config'
-import { SCHEMAS, subjectOf } from '@hub/kafka'
+import { SCHEMAS, subjectOf, withoutContext } from '@hub/kafka'
 import { acceptsConnection } from '@hub/telemetry'
 import { allowedHostsConfig, deniedNetworksConfig, makeAddressPolicy } from '@hub/webhooks'
 import { Data, Effect, Result } from 'effect'
@@ -113,7 +113,9 @@ const schemas: Check = {
     const where = registry === null ? 'the API' : 'the registry'
     const read = Result.try(() => JSON.parse(body) as unknown)
     const served =
-      Result.isSuccess(read) && Array.isArray(read.success) ? new Set<unknown>(read.success) : null
+      Result.isSuccess(read) && Array.isArray(read.success)
+        ? new Set(read.success.map((subject) => withoutContext(String(subject))))
+        : null
     if (status !== 200 || served === null) {
       return problem(
         `${where} at ${base} answers ${status}`,
