@@ -1,5 +1,8 @@
 /** The Kafka client of the hub against a broker that requires TLS and SASL authentication. */
 import { randomUUID } from 'node:crypto'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { assert, describe, it } from '@effect/vitest'
 import {
   ConsumerGroups,
@@ -9,11 +12,13 @@ import {
   type IncomingRecord,
   type KafkaConnection,
   type KafkaCredentials,
+  kafkaConnectionConfig,
   layerConsumerGroups,
   layerEventLog,
 } from '@hub/kafka'
-import { makeCertificateAuthority } from '@hub/testkit'
-import { Deferred, Effect, Layer, Redacted } from 'effect'
+import { connectionFault, invalidSettingOf } from '@hub/config'
+import { type CertificateAuthority, makeCertificateAuthority } from '@hub/testkit'
+import { ConfigProvider, Deferred, Effect, Layer, Redacted } from 'effect'
 import { afterAll, beforeAll } from 'vitest'
 import { type SecuredKafka, startSecuredKafka } from '../support/secured-kafka.ts'
 
@@ -37,45 +42,44 @@ const connection = (over: Partial<KafkaConnection> = {}): KafkaConnection => ({
   ...over,
 })
 
+/** Creates a topic, writes a record into it, and reads it as a member of a group. */
+const writeAndRead = Effect.fnUntraced(function* (to: KafkaConnection) {
+  const topic = `secured-${randomUUID()}`
+  yield* createTopics(to, [{ topic, partitions: 1, replicationFactor: 1, config: {} }])
+  const read = yield* Deferred.make<IncomingRecord>()
+  yield* Effect.gen(function* () {
+    const log = yield* EventLog
+    const groups = yield* ConsumerGroups
+    yield* groups.join(
+      { group: topic, topics: [topic] },
+      {
+        onAssigned: ({ shards }, control) => {
+          for (const shard of shards) control.seek({ topic, partition: shard, offset: 0 })
+        },
+        onRevoking: Effect.void,
+        onBatch: (_topic, _partition, records) => Effect.asVoid(Deferred.succeed(read, records[0]!)),
+      },
+    )
+    yield* log.append(
+      [{ topic, key: 'k', type: 'Something', id: 'one', occurredAt: 0, value: Buffer.from('x') }],
+      { deadlineMs: 10_000 },
+    )
+    assert.strictEqual((yield* Deferred.await(read)).id, 'one')
+  }).pipe(
+    Effect.scoped,
+    Effect.provide(
+      Layer.mergeAll(
+        layerEventLog({ connection: to, partitions: 1 }),
+        layerConsumerGroups({ connection: to }),
+      ),
+    ),
+  )
+})
+
 describe('a broker that requires TLS and a password', () => {
   it.live.each(['scram-sha-512', 'plain'] as const)(
     'accepts writes and serves a consumer group, with %s',
-    (mechanism) =>
-      Effect.gen(function* () {
-        const to = connection({ credentials: credentials({ mechanism }) })
-        const topic = `secured-${randomUUID()}`
-        yield* createTopics(to, [{ topic, partitions: 1, replicationFactor: 1, config: {} }])
-        const read = yield* Deferred.make<IncomingRecord>()
-        yield* Effect.gen(function* () {
-          const log = yield* EventLog
-          const groups = yield* ConsumerGroups
-          yield* groups.join(
-            { group: topic, topics: [topic] },
-            {
-              onAssigned: ({ shards }, control) => {
-                for (const shard of shards) control.seek({ topic, partition: shard, offset: 0 })
-              },
-              onRevoking: Effect.void,
-              onBatch: (_topic, _partition, records) => Effect.asVoid(Deferred.succeed(read, records[0]!)),
-            },
-          )
-          yield* log.append(
-            [{ topic, key: 'k', type: 'Something', id: 'one', occurredAt: 0, value: Buffer.from('x') }],
-            {
-              deadlineMs: 10_000,
-            },
-          )
-          assert.strictEqual((yield* Deferred.await(read)).id, 'one')
-        }).pipe(
-          Effect.scoped,
-          Effect.provide(
-            Layer.mergeAll(
-              layerEventLog({ connection: to, partitions: 1 }),
-              layerConsumerGroups({ connection: to }),
-            ),
-          ),
-        )
-      }),
+    (mechanism) => writeAndRead(connection({ credentials: credentials({ mechanism }) })),
   )
 
   it.live('rejects a wrong password, and the error does not contain the password', () =>
@@ -102,6 +106,99 @@ describe('a broker that requires TLS and a password', () => {
       const { tls: _tls, ...withoutTls } = connection()
       const error = yield* Effect.flip(describeCluster(withoutTls))
       assert.strictEqual(error._tag, 'KafkaUnavailable')
+    }),
+  )
+})
+
+describe('a broker that requires a certificate of its clients', () => {
+  let folder: string
+  beforeAll(() => {
+    folder = mkdtempSync(join(tmpdir(), 'hub-mutual-'))
+  })
+  afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+  const files = () => ({ certFile: join(folder, 'client.pem'), keyFile: join(folder, 'client.key') })
+  const issue = async (authority: CertificateAuthority) => {
+    const { cert, key } = await authority.issue(['127.0.0.1'])
+    writeFileSync(files().certFile, cert)
+    writeFileSync(files().keyFile, key)
+  }
+  const withCertificate = (): KafkaConnection => ({
+    brokers: kafka.mutualBrokers,
+    clientId: 'secured-test',
+    tls: { ca: kafka.ca, client: files() },
+  })
+  const refusal = (to: KafkaConnection) =>
+    Effect.map(Effect.flip(describeCluster(to)), (error) => {
+      assert.strictEqual(error._tag, 'KafkaUnavailable')
+      return connectionFault(error)
+    })
+
+  it.live('accepts writes and serves a consumer group', () =>
+    Effect.gen(function* () {
+      yield* Effect.promise(() => issue(kafka.authority))
+      yield* writeAndRead(withCertificate())
+    }),
+  )
+
+  const configured = (change: Readonly<Record<string, string>> = {}) =>
+    Effect.provide(
+      kafkaConnectionConfig('secured-test'),
+      ConfigProvider.layer(
+        ConfigProvider.fromUnknown({
+          HUB_KAFKA_BROKERS: kafka.mutualBrokers.join(','),
+          HUB_KAFKA_TLS: 'on',
+          HUB_KAFKA_CERT_FILE: files().certFile,
+          HUB_KAFKA_KEY_FILE: files().keyFile,
+          ...change,
+        }),
+      ),
+    )
+
+  it.live('the settings name the files, and are refused if the files do not belong together', () =>
+    Effect.gen(function* () {
+      yield* Effect.promise(() => issue(kafka.authority))
+      assert.deepStrictEqual((yield* configured()).tls, { ca: null, client: files() })
+      const problemOf = (change: Readonly<Record<string, string>>) =>
+        Effect.map(Effect.flip(configured(change)), (error) => {
+          const { problem, variable } = invalidSettingOf(error)!
+          return `${variable} ${problem}`
+        })
+      const other = join(folder, 'other.key')
+      writeFileSync(other, (yield* Effect.promise(() => kafka.authority.issue(['127.0.0.1']))).key)
+      assert.deepStrictEqual(
+        [
+          yield* problemOf({ HUB_KAFKA_KEY_FILE: other }),
+          yield* problemOf({ HUB_KAFKA_KEY_FILE: files().certFile }),
+          yield* problemOf({ HUB_KAFKA_CERT_FILE: files().keyFile }),
+          yield* problemOf({ HUB_KAFKA_CERT_FILE: join(folder, 'none') }),
+        ],
+        [
+          'HUB_KAFKA_KEY_FILE is not the key of the certificate in HUB_KAFKA_CERT_FILE',
+          'HUB_KAFKA_KEY_FILE holds no secret key in PEM without a password',
+          'HUB_KAFKA_CERT_FILE holds no certificate in PEM',
+          'HUB_KAFKA_CERT_FILE cannot be read',
+        ],
+      )
+    }),
+  )
+
+  it.live('refuses clients without a certificate, and the sentence names the setting', () =>
+    Effect.gen(function* () {
+      const fault = yield* refusal({ ...withCertificate(), tls: { ca: kafka.ca } })
+      assert.include(fault?.sentence, 'HUB_KAFKA_CERT_FILE')
+      assert.isTrue(fault?.isRefusal)
+    }),
+  )
+
+  it.live('refuses the certificate of another authority, until the files have another one', () =>
+    Effect.gen(function* () {
+      const other = yield* Effect.promise(makeCertificateAuthority)
+      yield* Effect.promise(() => issue(other))
+      const fault = yield* refusal(withCertificate())
+      assert.include(fault?.sentence, 'HUB_KAFKA_CERT_FILE')
+      yield* Effect.promise(() => issue(kafka.authority))
+      yield* describeCluster(withCertificate())
     }),
   )
 })

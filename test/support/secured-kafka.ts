@@ -13,12 +13,16 @@ import {
   STACK_JARS,
   startKafka,
 } from '@hub/local-stack'
-import { eventually, makeCertificateAuthority } from '@hub/testkit'
+import { type CertificateAuthority, eventually, makeCertificateAuthority } from '@hub/testkit'
 
 export interface SecuredKafka {
   /** The addresses with TLS and SASL. The user can authenticate with SCRAM-SHA-512 or PLAIN. */
   readonly brokers: ReadonlyArray<string>
-  /** The authority that signed the broker's certificate, in PEM. */
+  /** The address with TLS at which clients need a certificate of the same authority. */
+  readonly mutualBrokers: ReadonlyArray<string>
+  /** The authority that signed the broker's certificate. */
+  readonly authority: CertificateAuthority
+  /** Its certificate in PEM. */
   readonly ca: string
   readonly username: string
   readonly password: string
@@ -47,8 +51,24 @@ export const startSecuredKafka = async (): Promise<SecuredKafka> => {
     controllerPort: ports.kafkaController,
     log: join(dir, 'kafka.log'),
     runDir: join(dir, 'run'),
-    // This fixture starts no PostgreSQL, so the port planned for it is free.
-    secured: { port: ports.postgres, ...(await authority.issue([HOST])), ...user },
+    // This fixture starts neither PostgreSQL nor Redis, so the ports planned for them are free.
+    secured: {
+      port: ports.postgres,
+      ...(await authority.issue([HOST])),
+      ...user,
+      others: [
+        {
+          name: 'MUTUAL',
+          protocol: 'SSL',
+          port: ports.redis,
+          properties: {
+            'ssl.client.auth': 'required',
+            'ssl.truststore.type': 'PEM',
+            'ssl.truststore.certificates': authority.pem,
+          },
+        },
+      ],
+    },
   })
   const stop = async (): Promise<void> => {
     await running.end(STOP_WITHIN_MS)
@@ -60,5 +80,12 @@ export const startSecuredKafka = async (): Promise<SecuredKafka> => {
     await stop()
     throw error
   }
-  return { brokers: [`${HOST}:${ports.postgres}`], ca: authority.pem, ...user, stop }
+  return {
+    brokers: [`${HOST}:${ports.postgres}`],
+    mutualBrokers: [`${HOST}:${ports.redis}`],
+    authority,
+    ca: authority.pem,
+    ...user,
+    stop,
+  }
 }

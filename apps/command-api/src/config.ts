@@ -1,6 +1,6 @@
 /** The settings that command-api reads itself, and the rules for them that only this app has. */
 import { lifetimesConfig, refineSetting, settings } from '@hub/config'
-import { catalogueConfig, kafkaCaConfig, kafkaConnectionConfig } from '@hub/kafka'
+import { catalogueConfig, kafkaTlsConfig, kafkaConnectionConfig } from '@hub/kafka'
 import { allowedHostsConfig, deniedNetworksConfig } from '@hub/webhooks'
 import { Config, Duration, Result } from 'effect'
 import { networksFrom } from './access/client-address.ts'
@@ -35,4 +35,4 @@ export const configuration = Config.all({
 })
 
 /** Checks in addition to those of the settings catalogue, before the process connects to anything. */
-export const checks = [trustedProxies, allowedHostsConfig, deniedNetworksConfig, kafkaCaConfig]
+export const checks = [trustedProxies, allowedHostsConfig, deniedNetworksConfig, kafkaTlsConfig]

@@ -1,7 +1,7 @@
 /** The settings of the dispatcher that need more than the rules of the settings catalogue. */
 import { settingError, settings } from '@hub/config'
 import { DEFAULT_START_WORDS, DEFAULT_STOP_WORDS, optOutVocabulary, type OptOutVocabulary } from '@hub/domain'
-import { kafkaCaConfig } from '@hub/kafka'
+import { kafkaTlsConfig } from '@hub/kafka'
 import { Config, Effect } from 'effect'
 import { authorities, smppErrors } from './operator/live-operator.ts'
 
@@ -25,4 +25,4 @@ export const vocabulary: Config.Config<OptOutVocabulary> = Config.all({
 )
 
 /** Checked together with the catalogue of settings before anything connects. */
-export const checks = [vocabulary, smppErrors, authorities, kafkaCaConfig]
+export const checks = [vocabulary, smppErrors, authorities, kafkaTlsConfig]

@@ -1,7 +1,7 @@
 /** The settings that operations-api reads itself, and the rules for them that only this app has. */
 import { join, resolve } from 'node:path'
 import { settings } from '@hub/config'
-import { catalogueConfig, kafkaCaConfig, kafkaConnectionConfig } from '@hub/kafka'
+import { catalogueConfig, kafkaTlsConfig, kafkaConnectionConfig } from '@hub/kafka'
 import { Config, Duration } from 'effect'
 import { roleMapConfig } from './access/claims.ts'
 
@@ -25,4 +25,4 @@ export const configuration = Config.all({
 })
 
 /** Checks in addition to those of the settings catalogue, before the process connects to anything. */
-export const checks = [roleMapConfig, kafkaCaConfig]
+export const checks = [roleMapConfig, kafkaTlsConfig]

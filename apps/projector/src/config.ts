@@ -1,6 +1,6 @@
 /** The settings that the projector reads from the environment. Its components read their own. */
 import { settings } from '@hub/config'
-import { catalogueConfig, kafkaCaConfig } from '@hub/kafka'
+import { catalogueConfig, kafkaTlsConfig } from '@hub/kafka'
 import { Config } from 'effect'
 import { join } from 'node:path'
 
@@ -18,4 +18,4 @@ export const configuration = Config.all({
 })
 
 /** Checked together with the catalogue of settings before anything connects. */
-export const checks = [kafkaCaConfig]
+export const checks = [kafkaTlsConfig]

@@ -1,6 +1,6 @@
 /** Limits and intervals of the fan-out, with their reasons. Only tests change them. */
 import { DELIVERY_RULES, type DeliveryRules } from '@hub/domain'
-import { kafkaCaConfig } from '@hub/kafka'
+import { kafkaTlsConfig } from '@hub/kafka'
 import {
   allowedHostsConfig,
   deniedNetworksConfig,
@@ -13,7 +13,7 @@ import { Context } from 'effect'
 export const APP = 'webhook-fanout'
 
 /** Checked together with the catalogue of settings before anything connects. */
-export const checks = [allowedHostsConfig, deniedNetworksConfig, egressProxyConfig, kafkaCaConfig]
+export const checks = [allowedHostsConfig, deniedNetworksConfig, egressProxyConfig, kafkaTlsConfig]
 
 export interface Settings extends DeliveryRules {
   /** Events in a batch. Source: DEL-2. */

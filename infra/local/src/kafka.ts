@@ -12,6 +12,8 @@ import { launch, type RunningProcess } from './processes.ts'
 
 const LOG4J = join(import.meta.dirname, '../log4j2.properties')
 
+type Properties = Readonly<Record<string, string>>
+
 /** A listener with TLS and authentication, for tests. A local hub uses the plaintext listener. */
 export interface SecuredListener {
   /** Default: the loopback interface. */
@@ -25,6 +27,14 @@ export interface SecuredListener {
   /** The only user. */
   readonly username: string
   readonly password: string
+  /** Further listeners of the same host. */
+  readonly others?: ReadonlyArray<{
+    readonly name: string
+    readonly protocol: 'SSL' | 'SASL_SSL'
+    readonly port: number
+    /** What the listener does differently from the broker, without its prefix. */
+    readonly properties: Properties
+  }>
 }
 
 /** A node of a cluster of several nodes, for tests. A local hub has a single node. */
@@ -59,11 +69,28 @@ interface KafkaOptions {
 /** A PEM text as one line, as a properties file requires. */
 const onOneLine = (pem: string): string => pem.replaceAll('\n', '\\n')
 
-const securedProperties = ({ cert, key, password, username }: SecuredListener) => ({
+const listenerProperties = (name: string, properties: Properties): Properties =>
+  Object.fromEntries(
+    Object.entries(properties).map(([property, value]) => [
+      `listener.name.${name.toLowerCase()}.${property}`,
+      onOneLine(value),
+    ]),
+  )
+
+const securedProperties = (secured: SecuredListener): Properties => {
+  const keys = {
+    'ssl.keystore.type': 'PEM',
+    'ssl.keystore.key': secured.key,
+    'ssl.keystore.certificate.chain': secured.cert,
+  }
+  return (secured.others ?? []).reduce<Properties>(
+    (all, { name, properties }) => ({ ...all, ...listenerProperties(name, { ...keys, ...properties }) }),
+    { ...passwordProperties(secured), ...listenerProperties('secured', keys) },
+  )
+}
+
+const passwordProperties = ({ password, username }: SecuredListener): Properties => ({
   'sasl.enabled.mechanisms': 'SCRAM-SHA-512,PLAIN',
-  'listener.name.secured.ssl.keystore.type': 'PEM',
-  'listener.name.secured.ssl.keystore.key': onOneLine(key),
-  'listener.name.secured.ssl.keystore.certificate.chain': onOneLine(cert),
   'listener.name.secured.scram-sha-512.sasl.jaas.config':
     'org.apache.kafka.common.security.scram.ScramLoginModule required;',
   'listener.name.secured.plain.sasl.jaas.config': `org.apache.kafka.common.security.plain.PlainLoginModule required user_${username}="${password}";`,
@@ -94,9 +121,11 @@ const kafkaProperties = (
   const listeners = [`PLAINTEXT://127.0.0.1:${options.port}`]
   const advertised = [...listeners]
   if (secured !== undefined) {
-    const { advertisedName, host = '127.0.0.1', port } = secured
-    listeners.push(`SECURED://${host}:${port}`)
-    advertised.push(`SECURED://${advertisedName ?? host}:${port}`)
+    const { advertisedName, host = '127.0.0.1', others = [], port } = secured
+    for (const one of [{ name: 'SECURED', port }, ...others]) {
+      listeners.push(`${one.name}://${host}:${one.port}`)
+      advertised.push(`${one.name}://${advertisedName ?? host}:${one.port}`)
+    }
   }
   for (const { advertisedPort, name, port } of cluster?.listeners ?? []) {
     listeners.push(`${name}://127.0.0.1:${port}`)
@@ -109,7 +138,10 @@ const kafkaProperties = (
     listeners: [...listeners, `CONTROLLER://127.0.0.1:${options.controllerPort}`].join(','),
     'advertised.listeners': advertised.join(','),
     'controller.listener.names': 'CONTROLLER',
-    'listener.security.protocol.map': 'PLAINTEXT:PLAINTEXT,SECURED:SASL_SSL,CONTROLLER:PLAINTEXT',
+    'listener.security.protocol.map': [
+      'PLAINTEXT:PLAINTEXT,SECURED:SASL_SSL,CONTROLLER:PLAINTEXT',
+      ...(secured?.others ?? []).map(({ name, protocol }) => `${name}:${protocol}`),
+    ].join(','),
     'log.dirs': join(options.dir, 'data'),
     // `prepareTopics` creates all topics. Automatic creation would hide a misspelt topic name.
     'auto.create.topics.enable': false,

@@ -22,7 +22,21 @@ interface Fault {
   readonly isRefusal: boolean
 }
 
-const { databaseUrl, kafkaMechanism, kafkaPassword, kafkaUsername, redisUrl } = servers
+const { databaseUrl, kafkaCertFile, kafkaMechanism, kafkaPassword, kafkaUsername, redisUrl } = servers
+
+/** The alerts of TLS with which a server refuses the certificate of a client. Source: RFC 8446, 6.2; codes of OpenSSL. */
+const CLIENT_CERTIFICATE_ALERTS = [
+  'ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED',
+  'ERR_SSL_TLSV1_ALERT_UNKNOWN_CA',
+  'ERR_SSL_SSL/TLS_ALERT_BAD_CERTIFICATE',
+  'ERR_SSL_SSL/TLS_ALERT_CERTIFICATE_EXPIRED',
+  'ERR_SSL_SSL/TLS_ALERT_CERTIFICATE_UNKNOWN',
+  'ERR_SSL_SSL/TLS_ALERT_HANDSHAKE_FAILURE',
+  'ERR_SSL_SSLV3_ALERT_BAD_CERTIFICATE',
+  'ERR_SSL_SSLV3_ALERT_CERTIFICATE_EXPIRED',
+  'ERR_SSL_SSLV3_ALERT_CERTIFICATE_UNKNOWN',
+  'ERR_SSL_SSLV3_ALERT_HANDSHAKE_FAILURE',
+]
 
 /** Refusals of each server, by their codes. */
 const REFUSALS: Readonly<Record<Server, Readonly<Record<string, string>>>> = {
@@ -30,14 +44,23 @@ const REFUSALS: Readonly<Record<Server, Readonly<Record<string, string>>>> = {
     '28P01': `PostgreSQL refuses the user or the password. Correct ${databaseUrl.name}.`,
     '28000': `PostgreSQL does not let this user connect from here. Correct the user in ${databaseUrl.name}, or pg_hba.conf.`,
     '3D000': `PostgreSQL has no database of this name. Create it, or correct ${databaseUrl.name}.`,
+    // Protocol violation: PgBouncer answers it to the parameters with which the hub begins a session.
+    '08P01': `A pooler such as PgBouncer refuses the settings of the session. Correct ${databaseUrl.name}: it must name PostgreSQL itself.`,
     '42501': `PostgreSQL does not give the user a right that the hub needs. Grant it, or correct ${databaseUrl.name}.`,
   },
   redis: {
+    CLUSTER: `Redis is a node of a Redis Cluster, which the hub does not support. Correct ${redisUrl.name}: it needs a primary that has all keys.`,
     WRONGPASS: `Redis refuses the user or the password. Correct ${redisUrl.name}.`,
     NOAUTH: `Redis requires a password. Add it to ${redisUrl.name}.`,
     NOPERM: `Redis does not permit the user a command that the hub needs. Permit it, or correct ${redisUrl.name}.`,
   },
   kafka: {
+    ...Object.fromEntries(
+      CLIENT_CERTIFICATE_ALERTS.map((code) => [
+        code,
+        `Kafka requires a certificate of the hub, or refuses the one in ${kafkaCertFile.name}. Correct this setting.`,
+      ]),
+    ),
     KafkaJSSASLAuthenticationError: `Kafka refuses the user or the password. Correct ${kafkaUsername.name} or ${kafkaPassword.name}.`,
     SASL_AUTHENTICATION_FAILED: `Kafka refuses the user or the password. Correct ${kafkaUsername.name} or ${kafkaPassword.name}.`,
     UNSUPPORTED_SASL_MECHANISM: `Kafka does not have this mechanism of authentication. Correct ${kafkaMechanism.name}.`,

@@ -6,7 +6,10 @@ describe('the fault of a failed connection', () => {
     // SQLSTATE of PostgreSQL: invalid_password, invalid_catalog_name.
     ['StorageUnavailable', '28P01', 'HUB_DATABASE_URL', true],
     ['StorageUnavailable', '3D000', 'HUB_DATABASE_URL', true],
+    // Seen with PgBouncer 1.18.
+    ['StorageUnavailable', '08P01', 'HUB_DATABASE_URL', true],
     // Error codes of Redis.
+    ['CountersUnavailable', 'CLUSTER', 'HUB_REDIS_URL', true],
     ['CountersUnavailable', 'WRONGPASS', 'HUB_REDIS_URL', true],
     ['RedisUnusable', 'NOAUTH', 'HUB_REDIS_URL', true],
     // Names of errors of kafkajs, with the error code of the Kafka protocol or of Node.

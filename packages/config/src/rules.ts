@@ -98,6 +98,8 @@ const WHY_REPORTS_ARE_LATER = 'an operator may deliver and report until the life
 
 export const rules: ReadonlyArray<Rule> = [
   needs(settings.kafkaCaFile, settings.kafkaTls),
+  needs(settings.kafkaCertFile, settings.kafkaTls),
+  together(settings.kafkaCertFile, settings.kafkaKeyFile),
   together(settings.kafkaUsername, settings.kafkaPassword),
   atMostOne('live keys have one operator', settings.operatorSmppUrl, settings.operatorHttpUrl),
   needs(settings.operatorSmppUrl, settings.operatorSmppPassword),

@@ -1,7 +1,7 @@
 /** Kafka for the apps of the hub: append and consume records, topics, dead letters and schemas. */
 export * from './port.ts'
 export {
-  kafkaCaConfig,
+  kafkaTlsConfig,
   type KafkaConnection,
   kafkaConnectionConfig,
   type KafkaCredentials,

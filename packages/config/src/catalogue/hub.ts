@@ -69,6 +69,16 @@ export const servers = inGroup('servers', {
     readBy: EVERYONE,
     doc: 'The authorities that may sign the certificates of the brokers.',
   }),
+  kafkaCertFile: optional(kind.path('a PEM file'), 'brokers ask for no certificate', {
+    name: 'HUB_KAFKA_CERT_FILE',
+    readBy: EVERYONE,
+    doc: 'The certificate chain with which the hub authenticates to the brokers. It is read again for each connection, so a renewed certificate needs no restart.',
+  }),
+  kafkaKeyFile: optional(kind.path('a PEM file'), 'brokers ask for no certificate', {
+    name: 'HUB_KAFKA_KEY_FILE',
+    readBy: EVERYONE,
+    doc: 'The secret key of this certificate.',
+  }),
   kafkaUsername: optional(kind.string('a name'), 'brokers ask for none', {
     name: 'HUB_KAFKA_USERNAME',
     readBy: EVERYONE,
@@ -109,7 +119,7 @@ export const servers = inGroup('servers', {
   schemaRegistryUrl: optional(kind.url('https', 'http'), 'the one that command-api serves', {
     name: 'HUB_SCHEMA_REGISTRY_URL',
     readBy: ['hubctl', 'npm start'],
-    doc: 'A Confluent-compatible schema registry for readers of the topics.',
+    doc: 'A Confluent-compatible schema registry for readers of the topics. It may end with a context, such as `/contexts/.hub`.',
   }),
 })
 

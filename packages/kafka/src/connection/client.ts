@@ -1,5 +1,6 @@
 /** Creates all kafkajs clients of the hub from the settings of the environment. */
-import { caFileConfig, settings } from '@hub/config'
+import { readFileSync } from 'node:fs'
+import { caFileConfig, type ClientCertificate, clientCertificateConfig, settings } from '@hub/config'
 import * as Config from 'effect/Config'
 import * as Effect from 'effect/Effect'
 import * as Redacted from 'effect/Redacted'
@@ -27,36 +28,46 @@ export interface KafkaCredentials {
   readonly password: Redacted.Redacted<string>
 }
 
+export interface KafkaTls {
+  /** In PEM; `null`: Node's certificate authorities. */
+  readonly ca: string | null
+  /** Absent or `null`: brokers ask for no certificate. */
+  readonly client?: ClientCertificate | null
+}
+
 export interface KafkaConnection {
   /** `host:port` of some brokers. The client finds the other brokers through one of them. */
   readonly brokers: ReadonlyArray<string>
   /** The broker shows it in its logs and quotas. */
   readonly clientId: string
-  /** `ca` in PEM; `null` means Node's certificate authorities. Absent: connections without TLS. */
-  readonly tls?: { readonly ca: string | null }
+  /** Absent: connections without TLS. */
+  readonly tls?: KafkaTls
   /** SASL credentials. Absent: connections without authentication. */
   readonly credentials?: KafkaCredentials
   /** For tests that put a proxy between client and broker. */
   readonly socketFactory?: ISocketFactory
 }
 
-/** The CA certificates of the brokers, PEM. Apps check it with their settings: it reads a file. */
-export const kafkaCaConfig: Config.Config<string | null> = caFileConfig(settings.kafkaCaFile)
+/** What connections with TLS use. Apps check it with their settings: it reads files. */
+export const kafkaTlsConfig: Config.Config<KafkaTls> = Config.all({
+  ca: caFileConfig(settings.kafkaCaFile),
+  client: clientCertificateConfig(settings.kafkaCertFile, settings.kafkaKeyFile),
+})
 
 /** The connection that the environment configures. `clientId` is the name of the app. */
 export const kafkaConnectionConfig = (clientId: string): Config.Config<KafkaConnection> =>
   Config.all({
     brokers: settings.kafkaBrokers.config,
-    tls: settings.kafkaTls.config,
-    ca: kafkaCaConfig,
+    isTls: settings.kafkaTls.config,
+    tls: kafkaTlsConfig,
     mechanism: settings.kafkaMechanism.config,
     username: settings.kafkaUsername.config,
     password: settings.kafkaPassword.config,
   }).pipe(
-    Config.map(({ brokers, ca, mechanism, password, tls: isTls, username }) => ({
+    Config.map(({ brokers, isTls, mechanism, password, tls, username }) => ({
       clientId,
       brokers,
-      ...(isTls === 'on' ? { tls: { ca } } : {}),
+      ...(isTls === 'on' ? { tls } : {}),
       ...(username === null || password === null ? {} : { credentials: { mechanism, username, password } }),
     })),
   )
@@ -84,6 +95,25 @@ const connectDirectly: ISocketFactory = ({ host, port, ssl, onConnect }) => {
   return socket
 }
 
+/**
+ * Opens sockets with the certificate that is in the files now. While they cannot be read, for example because they
+ * are being replaced, it uses the previous one.
+ */
+const withClientCertificate = (
+  { certFile, keyFile }: ClientCertificate,
+  open: ISocketFactory,
+): ISocketFactory => {
+  let last: { readonly cert: Buffer; readonly key: Buffer } | null = null
+  return ({ ssl, ...socket }) => {
+    try {
+      last = { cert: readFileSync(certFile), key: readFileSync(keyFile) }
+    } catch (error) {
+      if (last === null) throw error
+    }
+    return open({ ...socket, ssl: { ...ssl, ...last } })
+  }
+}
+
 export interface KafkaClient {
   readonly kafka: Kafka
   /** Closes every connection at once. Requests in progress fail (see `destroy-connections.ts`). */
@@ -104,9 +134,11 @@ export type Fork = (effect: Effect.Effect<void>) => unknown
 
 /** Creates a client that logs through Effect's logger (`fork`). It does not connect yet. */
 export const makeKafka = (connection: KafkaConnection, options: ClientOptions, fork: Fork): KafkaClient => {
-  const { brokers } = connection
+  const { brokers, tls: secured } = connection
+  const client = secured?.client ?? null
+  const open = connection.socketFactory ?? connectDirectly
   const { destroy, isDestroyed, socketFactory } = trackConnections(
-    destroySilent(ignoreUnrefOfClosed(connection.socketFactory ?? connectDirectly)),
+    destroySilent(ignoreUnrefOfClosed(client === null ? open : withClientCertificate(client, open))),
   )
   const first = brokers.length === 0 ? 0 : (options.firstBrokerIndex ?? 0) % brokers.length
   const kafka = new kafkajs.Kafka({
@@ -114,9 +146,7 @@ export const makeKafka = (connection: KafkaConnection, options: ClientOptions, f
     brokers: [...brokers.slice(first), ...brokers.slice(0, first)],
     connectionTimeout: CONNECTION_TIMEOUT_MS,
     requestTimeout: options.requestTimeoutMs,
-    ...(connection.tls === undefined
-      ? {}
-      : { ssl: connection.tls.ca === null ? {} : { ca: [connection.tls.ca] } }),
+    ...(secured === undefined ? {} : { ssl: secured.ca === null ? {} : { ca: [secured.ca] } }),
     ...(connection.credentials === undefined ? {} : { sasl: saslOf(connection.credentials) }),
     enforceRequestTimeout: true,
     retry: options.retry ?? { retries: 0 },
