@@ -134,6 +134,19 @@ export const nodeTool = async (version: string): Promise<Found<{ readonly node: 
   return 'missing' in found ? found : { node: join(found.folder, 'node_modules', name, 'bin/node') }
 }
 
+/**
+ * Unpacks Debian packages of this machine's release into a folder, without installing them: no service starts. The
+ * version is that of the release.
+ */
+export const debianTool = (name: string, packages: ReadonlyArray<string>) =>
+  cachedTool(`debian-${name}`, async (folder) => {
+    // The package index of a container may be empty or outdated.
+    const script = `get() { apt-get download -qq ${packages.join(' ')}; }
+      get || { apt-get update -qq && get; } || exit 1
+      for file in *.deb; do dpkg -x "$file" . && rm "$file" || exit 1; done`
+    return runTool('sh', ['-c', script], { cwd: folder, withinMs: INSTALL_WITHIN_MS })
+  })
+
 /** Compiles a Go program, `<module>/<folder>@<version>`, into the folder of the tool. */
 export const goTool = (name: string, program: string) =>
   cachedTool(name, (folder) =>

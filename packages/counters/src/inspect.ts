@@ -56,6 +56,7 @@ export const readRedis = (options: {
         try: async (): Promise<RedisState> => {
           await redis.connect()
           const info = await redis.info()
+          if (field(info, 'cluster_enabled') === '1') throw new RedisUnusable({ detail: 'CLUSTER' })
           const before = Date.now()
           const startedAt = performance.now()
           const [seconds, microseconds] = await redis.time()
@@ -72,7 +73,8 @@ export const readRedis = (options: {
             today: Number(today ?? 0),
           }
         },
-        catch: (error) => new RedisUnusable({ detail: codeOf(cause() ?? error) }),
+        catch: (error) =>
+          error instanceof RedisUnusable ? error : new RedisUnusable({ detail: codeOf(cause() ?? error) }),
       }),
     ({ redis }) => Effect.sync(() => redis.disconnect()),
   )

@@ -119,6 +119,7 @@ const slow = new CountersUnavailable({ reason: 'timeout', detail: 'slow' })
 const silent = new CountersUnavailable({ reason: 'timeout', detail: 'silent' })
 const notConnectedYet = new CountersUnavailable({ reason: 'unreachable', detail: 'starting' })
 const connectTimedOut = new CountersUnavailable({ reason: 'unreachable', detail: 'deadline' })
+const inCluster = new CountersUnavailable({ reason: 'unreachable', detail: 'CLUSTER' })
 const busy = new CountersUnavailable({ reason: 'busy', detail: 'in flight' })
 
 const now = () => performance.now()
@@ -330,6 +331,18 @@ export const makeLink = (options: LinkOptions): Effect.Effect<Link, never, Scope
         ),
       )
 
+    /** A node of a cluster has only some of the keys. A server that does not allow `INFO` is not refused. */
+    const refuseCluster = (redis: Redis) =>
+      withDeadline(() => redis.info('cluster'), CONNECT_STEP_MS).pipe(
+        Effect.flatMap((info) =>
+          /^cluster_enabled:1\r?$/mu.test(info) ? Effect.fail(inCluster) : Effect.void,
+        ),
+        Effect.catchIf(
+          ({ reason }) => reason === 'failed',
+          () => Effect.void,
+        ),
+      )
+
     const open = (redis: Redis, digests: ReadonlyMap<string, string>, measured: number): Connection => {
       const opened: Connection = new Connection(redis, digests, measured, {
         onSilent: () => {
@@ -362,6 +375,7 @@ export const makeLink = (options: LinkOptions): Effect.Effect<Link, never, Scope
           CONNECT_STEP_MS,
         )
         const measured = now() - askedAt
+        yield* refuseCluster(redis)
         if (!policyChecked) yield* checkPolicy(redis)
         return open(redis, new Map<string, string>(loaded), measured)
       }).pipe(
