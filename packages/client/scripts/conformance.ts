@@ -177,11 +177,104 @@ const VECTORS: ReadonlyArray<Vector> = [
   vector('malformed', 'only another scheme', 'header_malformed', `t=${NOW},v0=${v1().slice(3)}`),
 ]
 
+/** The headers of Standard Webhooks: an HMAC over the id, the time and the body, with the decoded secret as key. */
+interface StandardSigned extends Signed {
+  readonly id?: string
+}
+const ID = 'evb_1m7n3p0q2s6tw06e9c2v5k4r8x'
+const decoded = (secret: string): Buffer => Buffer.from(secret.slice('whsec_'.length), 'base64')
+const standard = ({ body = BODY, id = ID, secret = decoded(SECRET), t = NOW }: StandardSigned = {}): string =>
+  `v1,${createHmac('sha256', secret).update(`${id}.${t}.`).update(body).digest('base64')}`
+
+interface StandardVector {
+  readonly group: Vector['group']
+  readonly name: string
+  /** The values of `webhook-id`, `webhook-timestamp` and `webhook-signature`; `null`: the request has no such header. */
+  readonly headers: readonly [id: string | null, timestamp: string | null, signature: string | null]
+  readonly body: Buffer
+  /** As that of a vector above. */
+  readonly problem: string | null
+}
+
+const standardVector = (
+  group: Vector['group'],
+  name: string,
+  problem: string | null,
+  headers: StandardVector['headers'],
+  body: Buffer = BODY,
+): StandardVector => ({ group, name, headers, body, problem })
+
+const at = (t: number, signature = standard({ t })): StandardVector['headers'] => [ID, String(t), signature]
+const OTHER_KEY = decoded(OTHER)
+
+const STANDARD_VECTORS: ReadonlyArray<StandardVector> = [
+  standardVector('valid', 'one signature', null, at(NOW)),
+  standardVector('valid', 'an empty list of events', null, at(NOW, standard({ body: EMPTY })), EMPTY),
+  standardVector('valid', 'a signature of a future scheme', null, at(NOW, `v2,anything ${standard()}`)),
+  standardVector('valid', 'exactly as old as allowed', null, at(NOW - TOLERANCE_SECONDS)),
+  standardVector('valid', 'exactly as far in the future as allowed', null, at(NOW + TOLERANCE_SECONDS)),
+  standardVector(
+    'rotated',
+    'the known secret is the previous one',
+    null,
+    at(NOW, `${standard({ secret: OTHER_KEY })} ${standard()}`),
+  ),
+  standardVector(
+    'rotated',
+    'the known secret no longer signs',
+    'no_match',
+    at(NOW, standard({ secret: OTHER_KEY })),
+  ),
+  standardVector('expired', 'a second too old', 'timestamp_too_old', at(NOW - TOLERANCE_SECONDS - 1)),
+  standardVector(
+    'expired',
+    'a second too far in the future',
+    'timestamp_too_new',
+    at(NOW + TOLERANCE_SECONDS + 1),
+  ),
+  standardVector(
+    'expired',
+    'an old signature under a new time',
+    'no_match',
+    at(NOW, standard({ t: NOW - 301 })),
+  ),
+  standardVector(
+    'tampered',
+    'another body',
+    'no_match',
+    at(NOW),
+    Buffer.from(TEXT.replace('delivered', 'rejected')),
+  ),
+  standardVector('tampered', 'another id', 'no_match', at(NOW, standard({ id: `${ID}2` }))),
+  standardVector('tampered', 'no body', 'no_match', at(NOW), Buffer.alloc(0)),
+  standardVector(
+    'wrong encoding',
+    'the whole secret as key',
+    'no_match',
+    at(NOW, standard({ secret: Buffer.from(SECRET) })),
+  ),
+  standardVector('malformed', 'no id', 'header_missing', [null, String(NOW), standard()]),
+  standardVector('malformed', 'no time', 'header_missing', [ID, null, standard()]),
+  standardVector('malformed', 'no signature', 'header_missing', [ID, String(NOW), null]),
+  standardVector('malformed', 'a time that is not a number', 'header_malformed', [
+    ID,
+    'now',
+    standard({ t: 'now' }),
+  ]),
+  standardVector(
+    'malformed',
+    'only another scheme',
+    'header_malformed',
+    at(NOW, standard().replace('v1', 'v1a')),
+  ),
+]
+
 const document = {
   description:
     'Webhooks of the SMS Delivery Hub for tests of receivers. A receiver with this secret and this ' +
-    'clock accepts exactly the vectors with "valid": true. "problem" is the reason that the client ' +
-    'for TypeScript reports.',
+    'clock accepts exactly the vectors with "valid": true. "problem" is the reason that the clients ' +
+    'for TypeScript and Python report. "vectors" have the header Hub-Signature, and ' +
+    '"standard_vectors" the headers of Standard Webhooks.',
   secret: SECRET,
   now: NOW,
   tolerance_seconds: TOLERANCE_SECONDS,
@@ -189,6 +282,18 @@ const document = {
     ...rest,
     valid: rest.problem === null,
     header: value,
+    body_base64: body.toString('base64'),
+  })),
+  standard_vectors: STANDARD_VECTORS.map(({ body, headers: [id, timestamp, signature], ...rest }) => ({
+    ...rest,
+    valid: rest.problem === null,
+    headers: Object.fromEntries(
+      [
+        ['webhook-id', id],
+        ['webhook-timestamp', timestamp],
+        ['webhook-signature', signature],
+      ].filter(([, value]) => value !== null),
+    ),
     body_base64: body.toString('base64'),
   })),
 }
