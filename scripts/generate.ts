@@ -19,6 +19,7 @@ generate('packages/contract/scripts/generate.ts')
 generate('apps/operations-api/scripts/generate.ts')
 // Installs packages, but only after a change of a description.
 generate('scripts/openapi-types.ts')
+generate('scripts/python-types.ts')
 generate('packages/client/scripts/conformance.ts')
 generate('packages/kafka/scripts/analytics.ts')
 generate('packages/config/scripts/generate.ts')

@@ -47,6 +47,11 @@ const CHECKS: ReadonlyArray<{
     args: [join(ROOT, 'scripts/openapi-types.ts'), '--check'],
   },
   {
+    name: 'types of the Python client',
+    command: process.execPath,
+    args: [join(ROOT, 'scripts/python-types.ts'), '--check'],
+  },
+  {
     name: 'schema gate',
     command: process.execPath,
     args: [join(ROOT, 'packages/kafka/scripts/gate.ts')],

@@ -9,10 +9,12 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { judgeGosmpp } from './gosmpp.ts'
+import { judgePythonTypes } from './python-types.ts'
 import { judgeStandardWebhooks } from './standard-webhooks.ts'
 
 const JUDGES: Readonly<Record<string, () => Promise<void>>> = {
   gosmpp: judgeGosmpp,
+  'python-types': judgePythonTypes,
   'standard-webhooks': judgeStandardWebhooks,
 }
 

@@ -10,7 +10,9 @@ import { join } from 'node:path'
 import { makeCertificateAuthority, tlsReceiver } from '@hub/testkit'
 import { AddressPolicy, makeAddressPolicy, makeWebhookClient } from '@hub/webhooks'
 import { Effect, Redacted } from 'effect'
+import { ROOT } from '@hub/local-stack'
 import { cachedTool, type Found, goProgram, pythonTool, runTool } from '../support/external-tools.ts'
+import { python, PYTHON_CLIENT } from '../support/python-client.ts'
 
 const FOLDER = join(import.meta.dirname, 'standard-webhooks')
 const COMPILED_WITHIN_MS = 600_000
@@ -79,6 +81,21 @@ const pythonJudge = async (): Promise<Judge> => {
     : { command: [join(found.folder, 'bin/python'), join(FOLDER, 'judge.py')] }
 }
 
+/** The Python client of this repository, for comparison. */
+const pythonClientJudge = async (): Promise<Judge> => {
+  const found = await python()
+  return 'missing' in found
+    ? found
+    : {
+        command: [
+          'env',
+          `PYTHONPATH=${join(ROOT, PYTHON_CLIENT, 'src')}`,
+          found.command,
+          join(FOLDER, 'judge_client.py'),
+        ],
+      }
+}
+
 /** The versions are in `go.mod` and `Cargo.toml`. */
 const goJudge = async (): Promise<Judge> => {
   const found = await goProgram(join(FOLDER, 'go'))
@@ -117,9 +134,13 @@ const judge = async (found: Judge): Promise<Found<{ readonly right: number }>> =
 /** Python's library alone, which `npm test` runs too. */
 export const judgeWithPython = async () => judge(await pythonJudge())
 
+/** The Python client, which must give the same answers. */
+export const judgeWithPythonClient = async () => judge(await pythonClientJudge())
+
 export const judgeStandardWebhooks = async (): Promise<void> => {
   for (const [language, find] of [
     ['Python', pythonJudge],
+    ['Python client', pythonClientJudge],
     ['Go', goJudge],
     ['Rust', rustJudge],
   ] as const) {
