@@ -205,6 +205,42 @@ for request in captured["requests"]:
         print(*(event["type"] for event in events))
 `
 
+/** Calls a server whose certificate is trusted only with the file of its authority. */
+const TLS = `
+import ssl, sys
+from sms_delivery_hub import HttpTransport, HubClient, HubConnectionError, Request
+
+url, authority = sys.argv[1:]
+transport = HttpTransport(ssl.create_default_context(cafile=authority))
+for number in (1, 2):
+    answer = transport(Request("POST", url, {"X-Number": str(number)}, b"x" * 1_000_000, 60))
+    print(answer.status, answer.read(1))
+    answer.close()
+try:
+    HubClient(url[: url.index("/", 8)], "hub_test_x", max_retries=0).account.get()
+except HubConnectionError as error:
+    print(error.code, type(error.__cause__).__name__)
+`
+
+describe('a connection with TLS', () => {
+  it('carries several requests, and is refused without the authority of the certificate', async (context) => {
+    const words = await commandOf(context, 'tls.py', TLS)
+    const authority = receiver.environment['HUB_WEBHOOK_CA_FILE'] ?? ''
+    const { code, text } = await runTool('env', [...words, receiver.url('/tls'), authority], {
+      withinMs: RUN_WITHIN_MS,
+    })
+    expect({ code, text }).toEqual({
+      code: 0,
+      text: "204 b''\n204 b''\nconnection_failed SSLCertVerificationError\n",
+    })
+    const seen = receiver.received.filter(({ path }) => path === '/tls')
+    expect(seen.map(({ body, headers }) => [headers['x-number'], body.length])).toEqual([
+      ['1', 1_000_000],
+      ['2', 1_000_000],
+    ])
+  })
+})
+
 describe('a delivery of a hub', () => {
   it('during a rotation is verified with each secret, as the library of Standard Webhooks does', async (context) => {
     const judge = await orSkip(context, pythonTool('standardwebhooks', '1.1.0'))

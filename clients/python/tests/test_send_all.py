@@ -70,7 +70,7 @@ class SendAll(unittest.TestCase):
         # The results of at most sixteen batches wait, and one message begins the next batch.
         most = read
         self.assertLessEqual(most, 81)
-        results.close()  # type: ignore[attr-defined]
+        results.close()
         sent = len(hub.seen)
         self.assertEqual((read, len(hub.seen)), (most, sent))
 
@@ -275,7 +275,7 @@ class SendAll(unittest.TestCase):
         hub = Hub(respond, wait=wait_for)
         results = hub.client.messages.send_all(messages_of(9), batch_size=1)
         next(results)
-        results.close()  # type: ignore[attr-defined]
+        results.close()
         self.assertEqual(sum("ref-1" in refs(request) for request in hub.seen), 1)
 
     def test_refuses_options_that_are_no_count(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Deque, Dict, Iterable, Iterator, List, Optional, Tuple, cast
+from typing import Any, Deque, Dict, Generator, Iterable, Iterator, List, Optional, Tuple, cast
 
 from ._answer import to_json
 from ._http import LONGEST_WAIT, Caller, check_count, wait_after, wait_before
@@ -133,7 +133,7 @@ def send_all(
     batch_size: Optional[int],
     concurrency: Optional[int],
     max_retries: Optional[int],
-) -> Iterator[BatchResult]:
+) -> Generator[BatchResult, None, None]:
     most = check_count("concurrency", _DEFAULT_CONCURRENCY if concurrency is None else concurrency)
     retries = check_count("max_retries", _DEFAULT_RETRIES if max_retries is None else max_retries, 0)
     if batch_size is None:

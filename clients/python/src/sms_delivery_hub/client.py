@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from types import TracebackType
-from typing import Any, Dict, Iterable, Iterator, Mapping, Optional, Sequence, Type, cast
+from typing import Any, Dict, Generator, Iterable, Iterator, Mapping, Optional, Sequence, Type, cast
 
 from . import contract as c
 from ._answer import make_cursor_check
@@ -66,7 +66,7 @@ class Messages(_Resource):
         batch_size: Optional[int] = None,
         concurrency: Optional[int] = None,
         max_retries: Optional[int] = None,
-    ) -> Iterator[c.BatchResult]:
+    ) -> Generator[c.BatchResult, None, None]:
         """
         Sends any number of messages in batches, and yields a result for each of them, in order. Each message needs a
         ``client_ref`` of its own, so a repeat after a failure creates nothing twice: a message that the hub had
