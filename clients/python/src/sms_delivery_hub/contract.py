@@ -301,7 +301,7 @@ class Error(TypedDict):
 
 
 class _ErrorDetailRequired(TypedDict):
-    code: Union[Literal["invalid_api_key", "not_found", "method_not_allowed", "payload_too_large", "unsupported_media_type", "rate_limited", "hub_daily_limit_reached", "idempotency_conflict", "invalid_parameter", "idempotency_key_reused", "batch_too_large", "send_at_not_supported", "recipient_invalid", "duplicate_rejected", "template_not_found", "template_not_approved", "template_declined", "template_class_mismatch", "template_variable_missing", "template_variable_unknown", "template_variable_invalid", "template_text_too_long", "template_invalid", "sender_not_registered", "deletion_not_allowed", "recipient_opted_out", "recipient_flood_limited", "spend_limit_reached", "webhook_url_invalid", "webhook_endpoint_limit_reached", "rotation_in_progress", "overloaded", "provider_unavailable", "internal_error"], str]
+    code: Union[Literal["invalid_api_key", "insufficient_scope", "not_found", "method_not_allowed", "payload_too_large", "unsupported_media_type", "rate_limited", "hub_daily_limit_reached", "idempotency_conflict", "invalid_parameter", "idempotency_key_reused", "batch_too_large", "send_at_not_supported", "recipient_invalid", "duplicate_rejected", "template_not_found", "template_not_approved", "template_declined", "template_class_mismatch", "template_variable_missing", "template_variable_unknown", "template_variable_invalid", "template_text_too_long", "template_invalid", "sender_not_registered", "deletion_not_allowed", "recipient_opted_out", "recipient_flood_limited", "spend_limit_reached", "webhook_url_invalid", "webhook_endpoint_limit_reached", "rotation_in_progress", "overloaded", "provider_unavailable", "internal_error"], str]
     """What went wrong, for programs. New codes may be added: treat an unknown one by its HTTP status."""
     message: str
     """What went wrong and what to do, for people."""
@@ -394,7 +394,7 @@ class Event(TypedDict):
     """Identifier of the event: `evt_` and opaque characters."""
     object: Literal["event"]
     """Always `event`."""
-    type: Union[Literal["message.accepted", "message.sent", "message.delivered", "message.undelivered", "message.rejected", "message.expired", "message.seen", "batch.completed", "template.approved", "template.declined", "sender.registered", "sender.declined", "account.spend_threshold", "recipient.opted_out", "recipient.opted_in", "webhook.endpoint_disabled", "webhook.test"], str]
+    type: Union[Literal["message.accepted", "message.sent", "message.delivered", "message.undelivered", "message.rejected", "message.expired", "message.seen", "batch.completed", "template.approved", "template.declined", "sender.registered", "sender.declined", "account.spend_threshold", "recipient.opted_out", "recipient.opted_in", "webhook.endpoint_disabled", "webhook.endpoint_enabled", "webhook.test"], str]
     """What happened. Ignore types that you do not know."""
     created_at: str
     """When the event was recorded. It never goes back from one event to the next."""
@@ -1089,7 +1089,7 @@ class WebhookDelivery(TypedDict):
     """The status that the receiver answered with; `null` when none came."""
     duration_ms: int
     """Until the answer, or until the attempt was given up, in milliseconds."""
-    reason: Union[Literal["http_status", "timeout", "connection_refused", "connection_reset", "tls_error", "address_not_public", "redirect", "dns_error", "retry_window_expired", "retry_window_expired_while_disabled"], str, None]
+    reason: Union[Literal["http_status", "timeout", "connection_refused", "connection_reset", "tls_error", "address_not_public", "redirect", "dns_error", "client_certificate_expired", "retry_window_expired", "retry_window_expired_while_disabled"], str, None]
     """Why it failed; `null` when it succeeded. The window is the 24 hours in which a batch is retried."""
     trial: bool
     """True for what `POST …/test` delivered."""
@@ -1115,6 +1115,13 @@ class WebhookDeliveryList(TypedDict):
     """What to send as `starting_after` for the next page, now or later: the last id of this page. On an empty page the `starting_after` that was sent, else `null`."""
 
 
+class WebhookEndpointClientCertificate1(TypedDict):
+    fingerprint_sha256: str
+    """SHA-256 of the certificate, as `openssl x509 -noout -fingerprint -sha256` prints it."""
+    not_after: str
+    """When the certificate expires. Later attempts fail."""
+
+
 class WebhookEndpoint(TypedDict):
     """A subscription to events."""
     id: str
@@ -1125,7 +1132,7 @@ class WebhookEndpoint(TypedDict):
     """Where events go."""
     description: Union[str, None]
     """A note for yourself. Do not put personal data into it."""
-    event_types: Sequence[Union[Literal["message.accepted", "message.sent", "message.delivered", "message.undelivered", "message.rejected", "message.expired", "message.seen", "batch.completed", "template.approved", "template.declined", "sender.registered", "sender.declined", "account.spend_threshold", "recipient.opted_out", "recipient.opted_in", "webhook.endpoint_disabled", "webhook.test"], str]]
+    event_types: Sequence[Union[Literal["message.accepted", "message.sent", "message.delivered", "message.undelivered", "message.rejected", "message.expired", "message.seen", "batch.completed", "template.approved", "template.declined", "sender.registered", "sender.declined", "account.spend_threshold", "recipient.opted_out", "recipient.opted_in", "webhook.endpoint_disabled", "webhook.endpoint_enabled", "webhook.test"], str]]
     """Types that it receives; empty: all."""
     status: Union[Literal["enabled", "disabled_by_failures"], str]
     """`disabled_by_failures` after 20 failures in a row over at least an hour; the backlog is kept for 24 hours."""
@@ -1139,6 +1146,17 @@ class WebhookEndpoint(TypedDict):
     """Deliveries that failed since the last success."""
     secret_rotation_ends_at: Union[str, None]
     """Until when an earlier secret signs as well; `null` outside a rotation."""
+    header_names: Sequence[str]
+    """The names of its static headers. The values are never shown."""
+    client_certificate: Union[WebhookEndpointClientCertificate1, None]
+    """The client certificate for mutual TLS; `null` without one. The private key is never shown."""
+
+
+class WebhookEndpointCreateClientCertificate1(TypedDict):
+    certificate: str
+    """The certificate in PEM, followed by its chain, if it has one. It must be valid now, and for client authentication."""
+    private_key: str
+    """The private key of the certificate in PEM, without a passphrase. A secret: it is stored encrypted, and no answer shows it."""
 
 
 class _WebhookEndpointCreateRequired(TypedDict):
@@ -1148,10 +1166,14 @@ class _WebhookEndpointCreateRequired(TypedDict):
 
 class WebhookEndpointCreate(_WebhookEndpointCreateRequired, total=False):
     """A subscription to create."""
-    event_types: Sequence[Literal["message.accepted", "message.sent", "message.delivered", "message.undelivered", "message.rejected", "message.expired", "message.seen", "batch.completed", "template.approved", "template.declined", "sender.registered", "sender.declined", "account.spend_threshold", "recipient.opted_out", "recipient.opted_in", "webhook.endpoint_disabled", "webhook.test"]]
+    event_types: Sequence[Literal["message.accepted", "message.sent", "message.delivered", "message.undelivered", "message.rejected", "message.expired", "message.seen", "batch.completed", "template.approved", "template.declined", "sender.registered", "sender.declined", "account.spend_threshold", "recipient.opted_out", "recipient.opted_in", "webhook.endpoint_disabled", "webhook.endpoint_enabled", "webhook.test"]]
     """Types to receive. Empty or absent: all of them, those to come as well."""
     description: Union[str, None]
     """A note for yourself. Do not put personal data into it."""
+    headers: Union[Mapping[str, str], None]
+    """Static headers that every request of the subscription has, such as `Authorization`. The values are secrets: they are stored encrypted, and no answer shows them. A value is visible ASCII with spaces and tabs between. All names and values together have at most 4096 characters. Headers that the hub or the connection sets are refused: `Host`, `Content-Type`, `User-Agent`, `Hub-*`, `webhook-*` and others. `null` or an empty object: none."""
+    client_certificate: Union[WebhookEndpointCreateClientCertificate1, None]
+    """What the hub presents to a receiver that asks for a client certificate (mutual TLS). `null`: none."""
 
 
 class WebhookEndpointDisabledEventData(TypedDict):
@@ -1175,6 +1197,27 @@ class WebhookEndpointDisabledEvent(TypedDict):
     """What the event is about."""
 
 
+class WebhookEndpointEnabledEventData(TypedDict):
+    """What the event is about."""
+    object: WebhookEndpoint
+
+
+class WebhookEndpointEnabledEvent(TypedDict):
+    """Another subscription was enabled again."""
+    id: str
+    """Identifier of the event: `evt_` and opaque characters."""
+    object: Literal["event"]
+    """Always `event`."""
+    type: Literal["webhook.endpoint_enabled"]
+    """Always `webhook.endpoint_enabled`."""
+    created_at: str
+    """When the event was recorded. It never goes back from one event to the next."""
+    mode: Union[Literal["live", "test"], str]
+    """`live`, or `test` for the sandbox. It follows from the API key."""
+    data: WebhookEndpointEnabledEventData
+    """What the event is about."""
+
+
 class WebhookEndpointList(TypedDict):
     """A page of a list."""
     object: Literal["list"]
@@ -1187,14 +1230,32 @@ class WebhookEndpointList(TypedDict):
     """What to send as `starting_after` for the next page, now or later: the last id of this page. On an empty page the `starting_after` that was sent, else `null`."""
 
 
+class WebhookEndpointUpdateClientCertificate1(TypedDict):
+    certificate: str
+    """The certificate in PEM, followed by its chain, if it has one. It must be valid now, and for client authentication."""
+    private_key: str
+    """The private key of the certificate in PEM, without a passphrase. A secret: it is stored encrypted, and no answer shows it."""
+
+
 class WebhookEndpointUpdate(TypedDict, total=False):
     """The properties of a subscription to change. Absent ones stay as they are."""
     url: str
     """Public https address without credentials. Redirects are not followed."""
-    event_types: Sequence[Literal["message.accepted", "message.sent", "message.delivered", "message.undelivered", "message.rejected", "message.expired", "message.seen", "batch.completed", "template.approved", "template.declined", "sender.registered", "sender.declined", "account.spend_threshold", "recipient.opted_out", "recipient.opted_in", "webhook.endpoint_disabled", "webhook.test"]]
+    event_types: Sequence[Literal["message.accepted", "message.sent", "message.delivered", "message.undelivered", "message.rejected", "message.expired", "message.seen", "batch.completed", "template.approved", "template.declined", "sender.registered", "sender.declined", "account.spend_threshold", "recipient.opted_out", "recipient.opted_in", "webhook.endpoint_disabled", "webhook.endpoint_enabled", "webhook.test"]]
     """Types to receive. Empty: all of them, those to come as well."""
     description: Union[str, None]
     """A note for yourself. Do not put personal data into it."""
+    headers: Union[Mapping[str, str], None]
+    """Static headers that every request of the subscription has, such as `Authorization`. The values are secrets: they are stored encrypted, and no answer shows them. A value is visible ASCII with spaces and tabs between. All names and values together have at most 4096 characters. Headers that the hub or the connection sets are refused: `Host`, `Content-Type`, `User-Agent`, `Hub-*`, `webhook-*` and others. `null` or an empty object: none."""
+    client_certificate: Union[WebhookEndpointUpdateClientCertificate1, None]
+    """What the hub presents to a receiver that asks for a client certificate (mutual TLS). `null`: none."""
+
+
+class WebhookEndpointWithSecretClientCertificate1(TypedDict):
+    fingerprint_sha256: str
+    """SHA-256 of the certificate, as `openssl x509 -noout -fingerprint -sha256` prints it."""
+    not_after: str
+    """When the certificate expires. Later attempts fail."""
 
 
 class WebhookEndpointWithSecret(TypedDict):
@@ -1207,7 +1268,7 @@ class WebhookEndpointWithSecret(TypedDict):
     """Where events go."""
     description: Union[str, None]
     """A note for yourself. Do not put personal data into it."""
-    event_types: Sequence[Union[Literal["message.accepted", "message.sent", "message.delivered", "message.undelivered", "message.rejected", "message.expired", "message.seen", "batch.completed", "template.approved", "template.declined", "sender.registered", "sender.declined", "account.spend_threshold", "recipient.opted_out", "recipient.opted_in", "webhook.endpoint_disabled", "webhook.test"], str]]
+    event_types: Sequence[Union[Literal["message.accepted", "message.sent", "message.delivered", "message.undelivered", "message.rejected", "message.expired", "message.seen", "batch.completed", "template.approved", "template.declined", "sender.registered", "sender.declined", "account.spend_threshold", "recipient.opted_out", "recipient.opted_in", "webhook.endpoint_disabled", "webhook.endpoint_enabled", "webhook.test"], str]]
     """Types that it receives; empty: all."""
     status: Union[Literal["enabled", "disabled_by_failures"], str]
     """`disabled_by_failures` after 20 failures in a row over at least an hour; the backlog is kept for 24 hours."""
@@ -1221,6 +1282,10 @@ class WebhookEndpointWithSecret(TypedDict):
     """Deliveries that failed since the last success."""
     secret_rotation_ends_at: Union[str, None]
     """Until when an earlier secret signs as well; `null` outside a rotation."""
+    header_names: Sequence[str]
+    """The names of its static headers. The values are never shown."""
+    client_certificate: Union[WebhookEndpointWithSecretClientCertificate1, None]
+    """The client certificate for mutual TLS; `null` without one. The private key is never shown."""
     secret: str
     """Signing secret, shown this once. The whole string is the key of the HMAC-SHA-256 in `Hub-Signature`. Libraries of Standard Webhooks take it as it is."""
 
@@ -1326,7 +1391,7 @@ class EventsListQuery(TypedDict, total=False):
     """Go on after this id: the last one you have, or `next_cursor`."""
     created_after: str
     """Events recorded after this moment, strictly. To go on without a cursor, send the `created_at` of the last event you processed minus a millisecond and drop what you have by its id. Not together with `starting_after`."""
-    type: Sequence[Literal["message.accepted", "message.sent", "message.delivered", "message.undelivered", "message.rejected", "message.expired", "message.seen", "batch.completed", "template.approved", "template.declined", "sender.registered", "sender.declined", "account.spend_threshold", "recipient.opted_out", "recipient.opted_in", "webhook.endpoint_disabled", "webhook.test"]]
+    type: Sequence[Literal["message.accepted", "message.sent", "message.delivered", "message.undelivered", "message.rejected", "message.expired", "message.seen", "batch.completed", "template.approved", "template.declined", "sender.registered", "sender.declined", "account.spend_threshold", "recipient.opted_out", "recipient.opted_in", "webhook.endpoint_disabled", "webhook.endpoint_enabled", "webhook.test"]]
     """Only events of this type. May be repeated."""
     message: str
     """Only the `message.*` events of this message (`msg_…`)."""
@@ -1351,7 +1416,7 @@ BatchResult = Union[BatchResultAccepted, BatchResultDuplicate, BatchResultReject
 EstimateRequest = Union[SendRequest, EstimateBatchRequest]
 """The body of a send, or `messages` with several of them."""
 
-KnownEvent = Union[MessageAcceptedEvent, MessageSentEvent, MessageDeliveredEvent, MessageUndeliveredEvent, MessageRejectedEvent, MessageExpiredEvent, MessageSeenEvent, BatchCompletedEvent, TemplateApprovedEvent, TemplateDeclinedEvent, SenderRegisteredEvent, SenderDeclinedEvent, AccountSpendThresholdEvent, RecipientOptedOutEvent, RecipientOptedInEvent, WebhookEndpointDisabledEvent, WebhookTestEvent]
+KnownEvent = Union[MessageAcceptedEvent, MessageSentEvent, MessageDeliveredEvent, MessageUndeliveredEvent, MessageRejectedEvent, MessageExpiredEvent, MessageSeenEvent, BatchCompletedEvent, TemplateApprovedEvent, TemplateDeclinedEvent, SenderRegisteredEvent, SenderDeclinedEvent, AccountSpendThresholdEvent, RecipientOptedOutEvent, RecipientOptedInEvent, WebhookEndpointDisabledEvent, WebhookEndpointEnabledEvent, WebhookTestEvent]
 """An event of a type that this description knows; `type` says which of these it is."""
 
 EventBatch = Sequence[Union[KnownEvent, Event]]
