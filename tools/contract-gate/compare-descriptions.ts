@@ -26,7 +26,13 @@ import {
   unchangedIn,
 } from './document.ts'
 import { asSchema, compareSchemas } from './compare-schemas.ts'
-import { compareSunset, compareSunsetRemoval, DEPRECATION_DAYS } from './sunset.ts'
+import {
+  compareOperationSunset,
+  compareSunset,
+  compareSunsetRemoval,
+  DEPRECATION_DAYS,
+  sunsetOf,
+} from './sunset.ts'
 
 export type { Change } from './document.ts'
 
@@ -137,7 +143,10 @@ const compareRemoval = (operation: Operation, next: JsonObject, today: string): 
     (path) => pathVersion(path) > pathVersion(operation.path),
   )
   if (Number.isNaN(days)) return breaking('operation-removed', operation.where)
-  if (days < DEPRECATION_DAYS) return breaking('operation-removed-too-early', operation.where)
+  const sunset = sunsetOf(operation.is)
+  if (days < DEPRECATION_DAYS || (sunset !== null && today < sunset)) {
+    return breaking('operation-removed-too-early', operation.where)
+  }
   if (!newer) return breaking('operation-removed-without-new-version', operation.where)
   return additive('deprecated-operation-removed', operation.where)
 }
@@ -330,7 +339,7 @@ const compareSecurity = (context: Context, base: Operation, next: Operation): Ar
     : [additive('security-relaxed', base.where)]
 }
 
-const compareDeprecation = (base: Operation, next: Operation): Array<Change> => {
+const compareDeprecation = (base: Operation, next: Operation, today: string): ReadonlyArray<Change> => {
   if (next.is['deprecated'] !== true) {
     return base.is['deprecated'] === true ? [additive('deprecation-withdrawn', base.where)] : []
   }
@@ -340,7 +349,10 @@ const compareDeprecation = (base: Operation, next: Operation): Array<Change> => 
   if (base.is['deprecated'] === true && typeof was === 'string' && was !== since) {
     return [breaking('deprecation-date-changed', base.where)]
   }
-  return base.is['deprecated'] === true ? [] : [additive('operation-deprecated', base.where)]
+  return [
+    ...(base.is['deprecated'] === true ? [] : [additive('operation-deprecated', base.where)]),
+    ...compareOperationSunset(base.is, next.is, today, base.where),
+  ]
 }
 
 /** A client reaches the hub at any of these addresses. */
@@ -415,7 +427,7 @@ export const compareDescriptions = (
       const inside: Context = { ...context, hasNewerVersion: hasNewerVersion(next, operation.path) }
       return [
         ...compareItems(operation, now),
-        ...compareDeprecation(operation, now),
+        ...compareDeprecation(operation, now, today),
         ...compareSecurity(inside, operation, now),
         ...compareParameters(inside, operation, now),
         ...(isSame(inside, operation.is, now.is)

@@ -748,6 +748,36 @@ describe('a deprecated operation', () => {
     expect(reportOf(since(200), since(10))).toEqual(['breaking deprecation-date-changed'])
   })
 
+  const ends = (sunset: string) => (api: Changeable) => {
+    since(10)(api)
+    thing(api)['x-sunset'] = sunset
+  }
+
+  // Rules: VER-9
+  it('may get the day of its end, 90 days before that day, and a later one', () => {
+    expect(reportOf(ends(daysBefore(-90)), since(10))).toEqual(['additive operation-sunset-stated'])
+    expect(reportOf(ends(daysBefore(-200)), ends(daysBefore(-90)))).toEqual([])
+  })
+
+  // Rules: VER-9
+  it('may not end earlier than announced', () => {
+    expect(reportOf(ends(daysBefore(-89)), since(10))).toEqual(['breaking operation-sunset-too-early'])
+    expect(reportOf(ends(daysBefore(-90)), ends(daysBefore(-91)))).toEqual([
+      'breaking operation-sunset-brought-forward',
+    ])
+    expect(reportOf((api) => delete thing(api)['x-sunset'], ends(daysBefore(-90)))).toEqual([
+      'breaking operation-sunset-withdrawn',
+    ])
+    expect(reportOf(ends('30 June'), since(10))).toEqual(['breaking operation-sunset-wrong'])
+    const announced = (sunset: string) => (api: Changeable) => {
+      since(200)(api)
+      thing(api)['x-sunset'] = sunset
+      newVersion(api)
+    }
+    expect(reportOf(removal, announced(daysBefore(-1)))).toEqual(['breaking operation-removed-too-early'])
+    expect(reportOf(removal, announced(TODAY))).toEqual(['additive deprecated-operation-removed'])
+  })
+
   it('may be reinstated', () => {
     expect(reportOf((api) => delete thing(api).deprecated, since(10))).toEqual([
       'additive deprecation-withdrawn',
@@ -890,10 +920,11 @@ describe('the gate on the description of this API', () => {
       }
     }
     follow([document['paths'] ?? null, document['webhooks'] ?? null])
-    const { headers, schemas: named } = document['components'] as Record<string, JsonObject>
+    const { headers, responses, schemas: named } = document['components'] as Record<string, JsonObject>
     expect([...reached].toSorted()).toEqual(
       [
         ...Object.keys(headers ?? {}).map((name) => `components/headers/${name}`),
+        ...Object.keys(responses ?? {}).map((name) => `components/responses/${name}`),
         ...Object.keys(named ?? {}).map((name) => `components/schemas/${name}`),
       ].toSorted(),
     )

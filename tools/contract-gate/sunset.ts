@@ -1,7 +1,7 @@
 /**
- * Deprecated fields and parameters: `deprecated: true` needs the date of their end, `x-sunset`
- * (`2027-06-30`). Until that day, clients may rely on them, and afterwards until there is a newer
- * version of the path. Pure.
+ * The day of the end of a deprecated part, `x-sunset` (`2027-06-30`). A field or parameter with `deprecated: true`
+ * needs it, an operation may have it. Until that day, clients may rely on the part, and afterwards until there is a
+ * newer version of the path. Pure.
  */
 import { isJsonObject, type Json, type JsonObject } from '@hub/contract'
 import { additive, breaking, type Change, type Context, resolve } from './document.ts'
@@ -14,7 +14,7 @@ const DAY_MS = 86_400_000
 const DATE = /^\d{4}-\d{2}-\d{2}$/u
 
 /** The date of the end; `null` without a valid one. */
-const sunsetOf = (part: JsonObject): string | null => {
+export const sunsetOf = (part: JsonObject): string | null => {
   const date = part[SUNSET]
   return typeof date === 'string' && DATE.test(date) && !Number.isNaN(Date.parse(date)) ? date : null
 }
@@ -49,6 +49,31 @@ export const compareSunsetRemoval = (
     : breaking(`${what}-removed-without-new-version`, where)
 }
 
+/** Whether clients learn of the end too late. */
+const isTooEarly = (sunset: string, today: string): boolean =>
+  Date.parse(sunset) - Date.parse(today) < DEPRECATION_DAYS * DAY_MS
+
+/** The day of the end of a deprecated operation, which may be added later. Source: VER-9. */
+export const compareOperationSunset = (
+  base: JsonObject,
+  next: JsonObject,
+  today: string,
+  where: string,
+): ReadonlyArray<Change> => {
+  const [promised, sunset] = [sunsetOf(base), sunsetOf(next)]
+  if (sunset === null) {
+    if (next[SUNSET] !== undefined) return [breaking('operation-sunset-wrong', where)]
+    // Without its day, the operation could be removed at once.
+    return promised === null ? [] : [breaking('operation-sunset-withdrawn', where)]
+  }
+  if (promised !== null) return sunset < promised ? [breaking('operation-sunset-brought-forward', where)] : []
+  return [
+    isTooEarly(sunset, today)
+      ? breaking('operation-sunset-too-early', where)
+      : additive('operation-sunset-stated', where),
+  ]
+}
+
 /** `base` is `undefined` for a part that is new. */
 export const compareSunset = (
   context: Context,
@@ -62,7 +87,7 @@ export const compareSunset = (
   if (sunset === null) return [breaking(`${what}-deprecation-without-sunset`, where)]
   const promised = isDeprecated(was) ? sunsetOf(was) : null
   if (promised !== null) return sunset < promised ? [breaking(`${what}-sunset-brought-forward`, where)] : []
-  return Date.parse(sunset) - Date.parse(context.today) < DEPRECATION_DAYS * DAY_MS
+  return isTooEarly(sunset, context.today)
     ? [breaking(`${what}-sunset-too-early`, where)]
     : [additive(`${what}-deprecated`, where)]
 }

@@ -1,4 +1,5 @@
 /** Wires the components of command-api into one layer, in the order of the data flow. */
+import { type Route, ROUTES } from '@hub/contract'
 import type { Counters } from '@hub/counters'
 import { gracefulShutdown, Serving, type TlsFiles } from '@hub/http-server'
 import { type Lifetimes, SECRET_ROTATION_MS } from '@hub/domain'
@@ -62,6 +63,8 @@ interface AppOptions {
   readonly shutdownDelay?: Duration.Duration
   /** A replaced webhook secret signs for this time. Default a day. */
   readonly secretTransition?: Duration.Duration
+  /** Default: those of the contract. A test deprecates one of them. */
+  readonly routes?: ReadonlyArray<Route>
 }
 
 /** Has payload keys before the first send, and while Kafka is unavailable. */
@@ -77,6 +80,7 @@ export const commandApi = (options: AppOptions) => {
   const secretTransition = options.secretTransition ?? Duration.millis(SECRET_ROTATION_MS)
   const { otp, service } = lifetimes.beforeSubmit
   const longestTtl = { otp: otp / 1000, service: service / 1000 }
+  const routes = options.routes ?? ROUTES
   const accepting = acceptorLayer({
     topics,
     lifetimes,
@@ -88,7 +92,7 @@ export const commandApi = (options: AppOptions) => {
   // A layer listed earlier starts later and stops earlier. The listener stops before the readiness
   // checks, which report the shutdown, and before the acceptor, which completes its last batches.
   return gracefulShutdown(shutdownDelay).pipe(
-    Layer.provideMerge(apiLayer({ hashSecret, topics, longestTtl, secretTransition })),
+    Layer.provideMerge(apiLayer({ hashSecret, topics, longestTtl, secretTransition, routes })),
     Layer.provideMerge(serverLayer({ host, port, tls, trustedProxies, shutdownDelay })),
     Layer.provide(Layer.mergeAll(accepting, maintenanceLayer, readinessLayer)),
     Layer.provide(Layer.mergeAll(batchSweeperLayer(topics), reconciling, payloadKeysLayer)),

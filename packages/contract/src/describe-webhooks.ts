@@ -4,7 +4,7 @@
  */
 import { EVENT_TYPES, type EventType } from '@hub/domain'
 import { isJsonObject, type Json, type JsonObject } from './json.ts'
-import { EVENT_BATCH_ID } from './schemas/fields.ts'
+import { EVENT_BATCH_ID, idPattern } from './schemas/fields.ts'
 
 const SUMMARIES: Readonly<Record<EventType, string>> = {
   'message.accepted': 'A message was accepted',
@@ -80,26 +80,45 @@ const exampleOf = (schemas: JsonObject, type: EventType): JsonObject => {
   }
 }
 
-const header = (name: string, description: string, example: string): JsonObject => ({
+const header = (name: string, pattern: string, description: string, example: string): JsonObject => ({
   name,
   in: 'header',
   description,
   required: true,
-  schema: { type: 'string' },
+  schema: { type: 'string', pattern },
   example,
 })
+
+const BATCH_ID_PATTERN = idPattern('evb_').source
 
 const HEADERS: ReadonlyArray<JsonObject> = [
   header(
     'Hub-Signature',
+    '^t=[0-9]+(?:,v1=[0-9a-f]{64})+$',
     'The time in Unix seconds, and a signature of time and body for each valid secret.',
     `t=1795253401,v1=${'5f'.repeat(32)}`,
   ),
-  header('Hub-Event-Id', 'Identifier of the batch of events, the same in each attempt.', EVENT_BATCH_ID),
-  header('webhook-id', 'The same as `Hub-Event-Id`, under the name of Standard Webhooks.', EVENT_BATCH_ID),
-  header('webhook-timestamp', 'The time in Unix seconds, the same as in `Hub-Signature`.', '1795253401'),
+  header(
+    'Hub-Event-Id',
+    BATCH_ID_PATTERN,
+    'Identifier of the batch of events, the same in each attempt.',
+    EVENT_BATCH_ID,
+  ),
+  header(
+    'webhook-id',
+    BATCH_ID_PATTERN,
+    'The same as `Hub-Event-Id`, under the name of Standard Webhooks.',
+    EVENT_BATCH_ID,
+  ),
+  header(
+    'webhook-timestamp',
+    '^[0-9]+$',
+    'The time in Unix seconds, the same as in `Hub-Signature`.',
+    '1795253401',
+  ),
   header(
     'webhook-signature',
+    '^v1,[A-Za-z0-9+/]{43}=(?: v1,[A-Za-z0-9+/]{43}=)*$',
     'The signature of Standard Webhooks over id, time and body: `v1,` and its Base64, for each valid secret, separated by spaces.',
     `v1,${'X19f'.repeat(10)}X18=`,
   ),
@@ -134,7 +153,13 @@ const requestOf = (
         },
       },
     },
-    responses: { '2XX': { description: 'The receiver has the events.' } },
+    // The signature says who sends it.
+    security: [],
+    responses: {
+      '2XX': { description: 'The receiver has the events.' },
+      '4XX': { description: 'As every answer other than 2xx: the hub sends the events again later.' },
+      '5XX': { description: 'As every answer other than 2xx: the hub sends the events again later.' },
+    },
   },
 })
 

@@ -12,16 +12,22 @@ import {
   schemasOfRequests,
 } from './describe-details.ts'
 import { CALLBACKS, describeWebhooks, EVENT_BATCH, WEBHOOKS_TAG } from './describe-webhooks.ts'
-import { HubApi } from './api/hub-api.ts'
+import { HubApi, ROUTES } from './api/hub-api.ts'
+import { HTTP_FAILURE_RESPONSES } from './api/http-failures.ts'
 import { LIST_LIMITS, LONG_LIST_LIMITS } from './limits.ts'
 import { cleanDescription, rewrite } from './clean-description.ts'
+import { idPattern, REQUEST_ID } from './schemas/fields.ts'
 import { isJsonObject, type Json, type JsonObject } from './json.ts'
 
 const HEADERS: JsonObject = {
   'Request-Id': {
     description: 'Identifier of this request, the same as in an error and in our logs. Tell it to support.',
     required: true,
-    schema: { type: 'string', examples: ['req_06e9c2v5k4r8x1m7n3p0q2s6tw'] },
+    schema: {
+      type: 'string',
+      pattern: idPattern('req_').source,
+      examples: [REQUEST_ID],
+    },
   },
   'Retry-After': {
     description:
@@ -57,6 +63,11 @@ const HEADERS: JsonObject = {
       'each, at most 5. A live key gets none.',
     schema: { type: 'string', examples: ['unknown parameter "colour"'] },
   },
+  Allow: {
+    description: 'The methods that the path takes.',
+    required: true,
+    schema: { type: 'string', examples: ['GET, HEAD, POST'] },
+  },
   'WWW-Authenticate': {
     description:
       'The authentication scheme of the API. A 403 also names the scope that the key does not have.',
@@ -66,6 +77,18 @@ const HEADERS: JsonObject = {
     description:
       'Present when this is the stored answer of an earlier request with the same `Idempotency-Key`.',
     schema: { type: 'string', enum: ['true'] },
+  },
+}
+
+/** Only of deprecated operations. */
+const DEPRECATION_HEADERS: JsonObject = {
+  Deprecation: {
+    description: 'When the deprecation of this operation was announced: `@` and Unix seconds (RFC 9745).',
+    schema: { type: 'string', pattern: '^@[0-9]+$', examples: ['@1688083200'] },
+  },
+  Sunset: {
+    description: 'From when this operation may be gone, as an HTTP date (RFC 8594).',
+    schema: { type: 'string', examples: ['Sun, 30 Jun 2024 00:00:00 GMT'] },
   },
 }
 
@@ -195,7 +218,7 @@ const CONTACT = { name: 'The team that runs this hub' }
  * The hub serves one company, so the description is not licensed to others. Some validators require an
  * identifier or a URL.
  */
-const LICENSE = { name: 'Proprietary', identifier: 'LicenseRef-Proprietary' }
+export const LICENSE = { name: 'Proprietary', identifier: 'LicenseRef-Proprietary' }
 
 const generate = (): JsonObject => {
   // Through JSON, because the type of the generator's result does not fit the steps below.
@@ -226,7 +249,13 @@ const generate = (): JsonObject => {
     paths: detailedPaths(folded.document),
     webhooks: describeWebhooks(schemas),
     components: {
-      headers: rewriteSchemas(HEADERS, numberFormats('int32')),
+      headers: rewriteSchemas(
+        ROUTES.some(({ deprecation }) => deprecation !== null)
+          ? { ...HEADERS, ...DEPRECATION_HEADERS }
+          : HEADERS,
+        numberFormats('int32'),
+      ),
+      responses: HTTP_FAILURE_RESPONSES,
       schemas,
       securitySchemes: {
         bearer: { ...(generated.components.securitySchemes['bearer'] as JsonObject), scheme: 'bearer' },

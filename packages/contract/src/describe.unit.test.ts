@@ -36,6 +36,15 @@ const operations = Object.entries(at(document, 'paths') as JsonObject).flatMap((
   })),
 )
 
+/** The answers of an operation by status, without references. */
+const responsesOf = (operation: JsonObject): JsonObject =>
+  Object.fromEntries(
+    Object.entries(operation['responses'] as JsonObject).map(([status, response]) => {
+      const target = (response as JsonObject)['$ref']
+      return [status, typeof target === 'string' ? at(document, ...target.slice(2).split('/')) : response]
+    }),
+  )
+
 /** All objects of a document. */
 const objects = (value: Json): ReadonlyArray<JsonObject> => {
   if (Array.isArray(value)) return value.flatMap(objects)
@@ -102,9 +111,9 @@ describe('the description', () => {
   // Rules: VER-6
   it('declares the failures and their headers of each operation with a key', () => {
     for (const { operation } of operations.filter(({ path }) => path !== '/v1/openapi.json')) {
-      const responses = operation['responses'] as JsonObject
+      const responses = responsesOf(operation)
       expect(Object.keys(responses)).toEqual(
-        expect.arrayContaining(['400', '401', '422', '429', '500', '503']),
+        expect.arrayContaining(['400', '401', '415', '422', '429', '500', '503']),
       )
       for (const [status, response] of Object.entries(responses)) {
         expect(at(response as Json, 'headers')).toHaveProperty('Request-Id')
@@ -119,6 +128,18 @@ describe('the description', () => {
     }
   })
 
+  // Rules: VER-6, HTTP-2, ERR-19
+  it('declares for every operation what HTTP itself can fail with', () => {
+    // Source: RFC 9110, 15.5.1 (400), 15.5.6 (405, with Allow), 15.5.9 (408), 15.5.14 (413), 15.6.1 (500),
+    // 15.6.2 (501), 15.6.6 (505); RFC 6585, 5 (431).
+    const statuses = ['400', '405', '408', '413', '431', '500', '501', '505']
+    for (const { operation } of operations) {
+      const responses = responsesOf(operation)
+      expect(Object.keys(responses)).toEqual(expect.arrayContaining(statuses))
+      expect(Object.keys(at(responses, '405', 'headers') as JsonObject)).toEqual(['Request-Id', 'Allow'])
+    }
+  })
+
   // Rules: VER-6, IDEM-1
   it('declares Idempotency-Key for exactly the POSTs, and which answers may be replays', () => {
     for (const { method, operation } of operations) {
@@ -128,7 +149,7 @@ describe('the description', () => {
         operation['operationId'],
         method === 'post',
       ])
-      for (const [status, response] of Object.entries(operation['responses'] as JsonObject)) {
+      for (const [status, response] of Object.entries(responsesOf(operation))) {
         const replayed = Object.hasOwn(at(response as Json, 'headers') as JsonObject, 'Idempotent-Replayed')
         const stored = method === 'post' && /^(?:2..|404|422)$/u.test(status)
         expect([operation['operationId'], status, replayed]).toEqual([
@@ -143,11 +164,12 @@ describe('the description', () => {
   it('declares rate headers for all answers after the rate check', () => {
     const names = ['X-RateLimit-Limit', 'X-RateLimit-Remaining', 'X-RateLimit-Reset']
     for (const { operation, path } of operations) {
-      for (const [status, response] of Object.entries(operation['responses'] as JsonObject)) {
+      for (const [status, response] of Object.entries(responsesOf(operation))) {
         const told = Object.keys(at(response as Json, 'headers') as JsonObject).filter((name) =>
           name.startsWith('X-RateLimit-'),
         )
-        const counted = path !== '/v1/openapi.json' && !['400', '401', '413', '415'].includes(status)
+        const before = ['400', '401', '405', '408', '413', '415', '431', '501', '505']
+        const counted = path !== '/v1/openapi.json' && !before.includes(status)
         expect([path, status, told]).toEqual([path, status, counted ? names : []])
       }
     }
@@ -163,13 +185,13 @@ describe('the description', () => {
       'idempotency_conflict',
       'idempotency_key_reused',
       'payload_too_large',
+      'method_not_allowed',
       'unsupported_media_type',
       'overloaded',
       'invalid_parameter',
     ])
     const own = (path: string, method: string): ReadonlyArray<string> => {
-      const responses = Object.values(at(document, 'paths', path, method, 'responses') as JsonObject)
-      return responses
+      return Object.values(responsesOf(at(document, 'paths', path, method) as JsonObject))
         .flatMap((response) => [
           ...(at(response as Json, 'description') as string).matchAll(/^`([a-z_]+)`: /gmu),
         ])
@@ -230,7 +252,7 @@ describe('the description', () => {
 
   it('declares the media types of answers: JSON, and CSV for a summary', () => {
     const told = operations.flatMap(({ method, operation, path }) =>
-      Object.entries(operation['responses'] as JsonObject).flatMap(([status, response]) => {
+      Object.entries(responsesOf(operation)).flatMap(([status, response]) => {
         // 304 has no body.
         if (status === '304') return []
         const types = Object.keys(at(response, 'content') as JsonObject)
@@ -313,6 +335,31 @@ describe('the description', () => {
       identifier: 'LicenseRef-Proprietary',
     })
     expect(at(document, 'info', 'contact')).toEqual({ name: expect.any(String) })
+  })
+
+  // Rules: VER-3
+  it('states the form of every moment, day and identifier that the hub sends', () => {
+    const schema = (...path: ReadonlyArray<string>) => at(document, 'components', 'schemas', ...path)
+    // Source: the formats of JSON Schema 2020-12, validation, 7.3.1 and 7.3.5.
+    expect(schema('Message', 'properties', 'created_at', 'format')).toBe('date-time')
+    expect(schema('Stats', 'properties', 'from', 'format')).toBe('date')
+    expect(schema('ErrorDetail', 'properties', 'doc_url', 'format')).toBe('uri')
+    expect(schema('BatchResultDuplicate', 'properties', 'message_url', 'format')).toBe('uri-reference')
+    // A request must have exactly the form of the pattern, which is narrower than the format.
+    for (const parameter of operations.flatMap(
+      ({ operation }) => operation['parameters'] as ReadonlyArray<Json>,
+    )) {
+      const { format, type } = at(parameter, 'schema') as JsonObject
+      if (type === 'string') expect(format).toBeUndefined()
+    }
+    const forms: Array<string> = []
+    for (const [name, component] of Object.entries(at(document, 'components', 'schemas') as JsonObject)) {
+      const { id } = ((component as JsonObject)['properties'] ?? {}) as JsonObject
+      if (id !== undefined) forms.push(`${name} ${JSON.stringify(id)}`)
+    }
+    expect(forms.length).toBeGreaterThan(20)
+    // The digits of Crockford's base32, which has no i, l, o and u.
+    expect(forms.filter((form) => !/"\^[a-z]+_\[0-7\]\[0-9a-hjkmnp-tv-z\]\{25\}\$"/u.test(form))).toEqual([])
   })
 
   it('has the webhooks under a tag of their own, so that no generated class replaces that of the events', () => {

@@ -11,6 +11,7 @@ import {
 } from './errors.ts'
 import { Schema } from 'effect'
 import { ErrorBody } from './schemas/common.ts'
+import { REQUEST_ID } from './schemas/fields.ts'
 
 const DOCS = 'https://hub.example/docs/errors'
 const code = fc.constantFrom(...ERROR_CODES)
@@ -89,12 +90,12 @@ describe('an error', () => {
   // Rules: ERR-1, ERR-3, ERR-4
   it('omits members that its code never has', () => {
     const error = apiError('recipient_invalid', { retryAfter: 3, window: 'hour' })
-    expect(toErrorBody(error, 'req_1', DOCS)).toEqual({
+    expect(toErrorBody(error, REQUEST_ID, DOCS)).toEqual({
       error: {
         code: 'recipient_invalid',
         message: ERRORS.recipient_invalid.message,
         param: 'to',
-        request_id: 'req_1',
+        request_id: REQUEST_ID,
         doc_url: `${DOCS}#recipient_invalid`,
       },
     })
@@ -104,7 +105,7 @@ describe('an error', () => {
   // Rules: ERR-4
   it('rounds retry_after up to whole seconds in the body and the header', () => {
     const error = apiError('rate_limited', { retryAfter: 1.2 })
-    expect(toErrorBody(error, 'req_1', DOCS).error.retry_after).toBe(2)
+    expect(toErrorBody(error, REQUEST_ID, DOCS).error.retry_after).toBe(2)
     expect(errorHeaders(error)).toEqual({ 'Retry-After': '2' })
     expect(apiError('rate_limited', { retryAfter: 0 }).retryAfter).toBe(1)
   })
@@ -128,7 +129,7 @@ describe('an error', () => {
   // Rules: LIM-7, LIM-12
   it('contains the window of a flood refusal, with and without retry_after', () => {
     const error = apiError('recipient_flood_limited', { window: 'day' })
-    expect(toErrorBody(error, 'req_1', DOCS).error).toMatchObject({ window: 'day', param: 'to' })
+    expect(toErrorBody(error, REQUEST_ID, DOCS).error).toMatchObject({ window: 'day', param: 'to' })
     expect(error.retryAfter).toBeUndefined()
   })
 
@@ -163,7 +164,7 @@ describe('an error', () => {
           { requiredKeys: [] },
         ),
         (c, options) => {
-          const body = toErrorBody(apiError(c, options), 'req_1', DOCS)
+          const body = toErrorBody(apiError(c, options), REQUEST_ID, DOCS)
           expect(isErrorBody(body)).toBe(true)
           expect(body.error.param?.isWellFormed() ?? true).toBe(true)
         },

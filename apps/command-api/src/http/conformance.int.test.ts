@@ -90,6 +90,21 @@ describe('a request', () => {
   })
 })
 
+describe('a GET with a body', () => {
+  // Rules: HTTP-11, HTTP-12, VER-6
+  it('gets the refusals of a body', async () => {
+    for (const [headers, status, code] of [
+      ['Content-Length: 4194305\r\n', 413, 'payload_too_large'],
+      ['Content-Length: 2\r\nContent-Type: text/plain\r\n', 415, 'unsupported_media_type'],
+    ] as const) {
+      const answer = await exchangeRaw(
+        `GET /v1/account HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n${authorized()}${headers}\r\n`,
+      )
+      assert.deepStrictEqual([statusOf(answer), codeOf(answer)], [status, code])
+    }
+  })
+})
+
 describe('an answer', () => {
   // Rules: ERR-7
   it('of 401 names the authentication scheme', async () => {

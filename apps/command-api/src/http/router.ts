@@ -2,7 +2,13 @@
 import { allowOf, exactPaths, serve, splitUrl } from '@hub/http-server'
 import type { IncomingMessage } from 'node:http'
 import * as NodeHttpServerRequest from '@effect/platform-node/NodeHttpServerRequest'
-import { type ApiError, apiError, prepareKnownParameters, ROUTES } from '@hub/contract'
+import {
+  type ApiError,
+  apiError,
+  deprecationHeaders,
+  prepareKnownParameters,
+  type Route,
+} from '@hub/contract'
 import { Effect, Layer } from 'effect'
 import { HttpRouter, HttpServerRequest, type HttpServerResponse } from 'effect/http'
 import { Access } from '../access/access.ts'
@@ -24,13 +30,19 @@ interface Target {
   readonly run:
     | ({ readonly kind: 'keyed' } & Pick<Routed, 'name' | 'operation' | 'answerDeadline' | 'scope' | 'sends'>)
     | { readonly kind: 'open'; readonly operation: OpenOperation }
+  /** Of every answer: those of a deprecated operation. */
+  readonly headers: Readonly<Record<string, string>>
 }
 
-const targetsOf = (operations: Readonly<Record<string, Routed['operation']>>): ReadonlyArray<Target> => [
-  ...ROUTES.map(({ method, operation, path, scope }): Target => {
+const targetsOf = (
+  routes: ReadonlyArray<Route>,
+  operations: Readonly<Record<string, Routed['operation']>>,
+): ReadonlyArray<Target> => [
+  ...routes.map(({ deprecation, method, operation, path, scope }): Target => {
     const keyed = operations[operation]
     const open = openOperations[operation]
-    const at = { method, path: path as HttpRouter.PathInput }
+    const headers = deprecation === null ? {} : deprecationHeaders(deprecation)
+    const at = { method, path: path as HttpRouter.PathInput, headers }
     if (scope !== null && keyed !== undefined) {
       const answerDeadline = ANSWER_DEADLINES[operation] ?? 'default'
       const sends = SENDS[operation] ?? null
@@ -47,6 +59,7 @@ const targetsOf = (operations: Readonly<Record<string, Routed['operation']>>): R
       method,
       path: path as HttpRouter.PathInput,
       run: { kind: 'open', operation },
+      headers: {},
     })),
   ),
 ]
@@ -90,9 +103,10 @@ const respond = (
       return yield* refuse(edge, request, apiError('method_not_allowed'), targets[0]?.path, { headers })
     }
     const { path, query } = splitUrl(request.url)
-    const { run } = target
-    return yield* exchange(edge, observedOf(request, target.path), (current) =>
-      run.kind === 'open'
+    const { headers, run } = target
+    return yield* exchange(edge, observedOf(request, target.path), (current) => {
+      Object.assign(current.headers, headers)
+      return run.kind === 'open'
         ? run.operation({
             method,
             path,
@@ -105,12 +119,17 @@ const respond = (
             request,
             { ...run, params, query: query === '' ? EMPTY_QUERY : new URLSearchParams(query) },
             current,
-          ),
-    )
+          )
+    })
   })
 
+interface ApiOptions extends OperationsOptions {
+  /** Those of the contract. */
+  readonly routes: ReadonlyArray<Route>
+}
+
 /** The whole API as one effect. It never fails: every outcome is an answer. */
-const makeApp = Effect.fnUntraced(function* (options: OperationsOptions) {
+const makeApp = Effect.fnUntraced(function* ({ routes, ...options }: ApiOptions) {
   const edge = yield* HttpEdge
   // Reads the API description now: it takes 0.2 s, in which no request would be answered.
   prepareKnownParameters()
@@ -121,15 +140,15 @@ const makeApp = Effect.fnUntraced(function* (options: OperationsOptions) {
     slices,
     idempotency: yield* Idempotency,
   }
-  const targets = targetsOf(yield* makeOperations(options))
-  const routes = HttpRouter.use(
-    Effect.fnUntraced(function* (router) {
+  const targets = targetsOf(routes, yield* makeOperations(options))
+  const router = HttpRouter.use(
+    Effect.fnUntraced(function* ({ add }) {
       for (const [path, ofPath] of Map.groupBy(targets, (target) => target.path)) {
-        yield* router.add('*', path, respond(edge, services, ofPath))
+        yield* add('*', path, respond(edge, services, ofPath))
       }
     }),
   )
-  const app = yield* HttpRouter.toHttpEffect(routes)
+  const app = yield* HttpRouter.toHttpEffect(router)
   // The only possible failure is the router's: it does not know the path.
   const answer = (request: HttpServerRequest.HttpServerRequest) =>
     Effect.catch(app, () => refuse(edge, request, apiError('not_found')))
@@ -142,5 +161,5 @@ const makeApp = Effect.fnUntraced(function* (options: OperationsOptions) {
 })
 
 /** Serves the API until the scope closes. Then `draining` answers the requests in progress. */
-export const apiLayer = (options: OperationsOptions) =>
+export const apiLayer = (options: ApiOptions) =>
   Layer.effectDiscard(Effect.flatMap(makeApp(options), serve)).pipe(Layer.provide(exactPaths))

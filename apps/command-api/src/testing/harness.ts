@@ -4,6 +4,7 @@
  */
 import { createHash, randomBytes, randomUUID } from 'node:crypto'
 import net from 'node:net'
+import type { Route } from '@hub/contract'
 import { DEFAULT_LIFETIMES, encodeId, type Lifetimes, type MessageAccepted, type Mode } from '@hub/domain'
 import {
   ConsumerGroups,
@@ -166,6 +167,7 @@ export const makeDeployment = async () => {
       readonly loggedShare?: number
       readonly admission?: AdmissionOptions
       readonly shutdownDelayMs?: number
+      readonly routes?: ReadonlyArray<Route>
     } = {},
   ) => {
     const log =
@@ -183,6 +185,7 @@ export const makeDeployment = async () => {
         lifetimes: options.lifetimes ?? DEFAULT_LIFETIMES,
         loggedShare: options.loggedShare ?? 1,
         shutdownDelay: Duration.millis(options.shutdownDelayMs ?? 0),
+        ...(options.routes === undefined ? {} : { routes: options.routes }),
         trustedProxies: (options.trustedProxies ?? []).map((text) => Result.getOrThrow(networkFrom(text))),
       }).pipe(
         Layer.provideMerge(AdmissionControl.layer(options.admission)),

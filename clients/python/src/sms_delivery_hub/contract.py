@@ -319,7 +319,7 @@ class ErrorDetail(_ErrorDetailRequired, total=False):
     """Whole seconds to wait before a retry. The `Retry-After` header repeats it, but for an element of a batch."""
     window: Union[Literal["pause", "hour", "day"], str]
     """With `recipient_flood_limited`: the window that tripped first."""
-    outcome: Union[Literal["unknown"]]
+    outcome: Literal["unknown"]
     """Only in a send or a batch. `unknown`: PostgreSQL or Kafka stopped answering while the hub recorded the message, so it may still be sent. Repeat with the same `client_ref` or `Idempotency-Key`: the answer is the outcome of the first request. Without this member nothing that the error concerns is ever sent."""
 
 

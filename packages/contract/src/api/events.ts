@@ -2,7 +2,7 @@
 import { EVENT_TYPES } from '@hub/domain'
 import { Schema } from 'effect'
 import { LONG_LIST_LIMITS } from '../limits.ts'
-import { Timestamp } from '../schemas/common.ts'
+import { TimestampToSend } from '../schemas/common.ts'
 import { EventList } from '../schemas/events.ts'
 import { get, pageQuery, resource } from './operation.ts'
 
@@ -19,7 +19,7 @@ export const EventsGroup = resource(
     query: {
       ...pageQuery(LONG_LIST_LIMITS),
       created_after: Schema.optionalKey(
-        Timestamp.annotate({
+        TimestampToSend.annotate({
           description:
             'Events recorded after this moment, strictly. To go on without a cursor, send the `created_at` of the last event ' +
             'you processed minus a millisecond and drop what you have by its id. Not together with `starting_after`.',

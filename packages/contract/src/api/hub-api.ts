@@ -10,6 +10,7 @@ import { HttpApi, OpenApi } from 'effect/http-api'
 import { KnownEvent } from '../schemas/events.ts'
 import { AccountGroup } from './account.ts'
 import { BatchesGroup } from './batches.ts'
+import { type Deprecation, OperationDeprecation } from './deprecation.ts'
 import { DescriptionGroup } from './description.ts'
 import { EventsGroup } from './events.ts'
 import { MessagesGroup } from './messages.ts'
@@ -60,6 +61,8 @@ export interface Route {
   readonly path: string
   /** The scope that the API key must have; `null`: the operation requires no key. */
   readonly scope: Scope | null
+  /** `null`: the operation is not deprecated. */
+  readonly deprecation: Deprecation | null
 }
 
 /** All operations of the public API. A path with another method is 405 with `Allow`. */
@@ -73,6 +76,7 @@ export const ROUTES: ReadonlyArray<Route> = (() => {
         method: endpoint.method as Route['method'],
         path: endpoint.path,
         scope: Context.get(endpoint.annotations, OperationScope),
+        deprecation: Context.get(endpoint.annotations, OperationDeprecation),
       })
     },
   })

@@ -7,6 +7,7 @@ import { HubApi, ROUTES } from './hub-api.ts'
 import { ApiKey } from './operation.ts'
 import { apiError, errorHeaders, httpStatusOf, toErrorBody } from '../errors.ts'
 import type { Json } from '../json.ts'
+import { REQUEST_ID } from '../schemas/fields.ts'
 import {
   AcceptedBatch,
   AcceptedMessage,
@@ -80,7 +81,7 @@ describe('a typed client of the definition', () => {
         apiError('internal_error'),
       ]
       for (const error of errors) {
-        const body = toErrorBody(error, 'req_1', 'https://hub.example/docs/errors')
+        const body = toErrorBody(error, REQUEST_ID, 'https://hub.example/docs/errors')
         const client = yield* clientOf(() => json(httpStatusOf(error), body, errorHeaders(error)), [])
         const failed = yield* Effect.flip(client.messages.send({ payload: SEND, headers: {} }))
         expect(failed).toEqual(body)

@@ -5,7 +5,7 @@ import type { ErrorCode } from '../errors.ts'
 import { LONG_LIST_LIMITS } from '../limits.ts'
 import { AcceptedBatch, BatchRequest } from '../schemas/batches.ts'
 import { Estimate, EstimateBatch, EstimateRequest } from '../schemas/estimates.ts'
-import { MessageClass, MessageStatus, Timestamp } from '../schemas/common.ts'
+import { MessageClass, MessageStatus, TimestampToSend } from '../schemas/common.ts'
 import { BATCH_ID } from '../schemas/fields.ts'
 import { AcceptedMessage, Message, MessageList, SendRequest } from '../schemas/messages.ts'
 import { RENDER_REFUSALS, get, idParam, pageQuery, post, resource } from './operation.ts'
@@ -81,10 +81,14 @@ export const MessagesGroup = resource(
         }),
       ),
       created_after: Schema.optionalKey(
-        Timestamp.annotate({ description: 'Only messages that were accepted after this moment, strictly.' }),
+        TimestampToSend.annotate({
+          description: 'Only messages that were accepted after this moment, strictly.',
+        }),
       ),
       created_before: Schema.optionalKey(
-        Timestamp.annotate({ description: 'Only messages that were accepted before this moment, strictly.' }),
+        TimestampToSend.annotate({
+          description: 'Only messages that were accepted before this moment, strictly.',
+        }),
       ),
       ...pageQuery(LONG_LIST_LIMITS),
     },

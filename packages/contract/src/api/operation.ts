@@ -15,6 +15,13 @@ import {
 import { type ErrorCode, ERRORS, insufficientScope } from '../errors.ts'
 import { MAX_IDEMPOTENCY_KEY_LENGTH } from '../limits.ts'
 import { ErrorBody } from '../schemas/common.ts'
+import {
+  type Deprecation,
+  deprecationHeaders,
+  describeDeprecation,
+  OperationDeprecation,
+} from './deprecation.ts'
+import { HTTP_FAILURE_STATUSES, httpFailureOf } from './http-failures.ts'
 
 const failure = (status: number) => ErrorBody.pipe(HttpApiSchema.status(status))
 
@@ -49,11 +56,12 @@ const COMMON_CODES: ReadonlyArray<ErrorCode> = [
   'internal_error',
   // A paging parameter of other APIs, such as `page`.
   'invalid_parameter',
+  // Of the body, which also a GET may have.
+  'unsupported_media_type',
+  'overloaded',
 ]
-/** Further errors of every operation with a body. */
-const BODY_CODES: ReadonlyArray<ErrorCode> = ['payload_too_large', 'unsupported_media_type', 'overloaded']
 /** Further errors of every POST. */
-const POST_CODES: ReadonlyArray<ErrorCode> = ['idempotency_conflict', 'idempotency_key_reused', ...BODY_CODES]
+const POST_CODES: ReadonlyArray<ErrorCode> = ['idempotency_conflict', 'idempotency_key_reused']
 
 interface Texts {
   readonly summary: string
@@ -62,16 +70,14 @@ interface Texts {
   readonly answer: string
   /** Possible error codes, in addition to those of every operation. */
   readonly codes?: ReadonlyArray<ErrorCode>
+  readonly deprecation?: Deprecation
 }
 
-/** The status of a request whose headers say two things. Every operation refuses it, with or without a key. */
-const AMBIGUOUS_HEADERS = 400
+/** Of `internal_error` without a `retry_after`, which every operation can answer, with or without a key. */
+const DEFECT = 500
 
 const statusesOf = (codes: ReadonlyArray<ErrorCode>): ReadonlyArray<number> => {
-  const statuses = new Set(codes.map((code) => ERRORS[code].status))
-  // `internal_error` without a `retry_after` has the status 500.
-  if (codes.includes('internal_error')) statuses.add(500)
-  statuses.add(AMBIGUOUS_HEADERS)
+  const statuses = new Set([...codes.map((code) => ERRORS[code].status), DEFECT, ...HTTP_FAILURE_STATUSES])
   return [...statuses].toSorted((a, b) => a - b)
 }
 
@@ -80,29 +86,29 @@ const describeFailure = (status: number, codes: ReadonlyArray<ErrorCode>, scope:
   if (status === ERRORS.insufficient_scope.status && scope !== null) {
     return `\`insufficient_scope\`: ${insufficientScope(scope).message}`
   }
-  if (status === AMBIGUOUS_HEADERS) {
-    return '`invalid_parameter`: The request has two `Host` headers, or two different `Idempotency-Key` headers.'
-  }
-  const here = codes.filter(
-    (code) => ERRORS[code].status === status || (status === 500 && code === 'internal_error'),
-  )
+  const here =
+    status === DEFECT ? (['internal_error'] as const) : codes.filter((code) => ERRORS[code].status === status)
   return here.map((code) => `\`${code}\`: ${ERRORS[code].message}`).join('\n\n')
 }
 
 const ref = (name: string) => ({ $ref: `#/components/headers/${name}` })
 
 /** Refused before the rate limit (LIM-3). */
-const UNCOUNTED = new Set([AMBIGUOUS_HEADERS, 401, 413, 415])
+const UNCOUNTED = new Set([401, 415])
 /** Never stored under an idempotency key (IDEM-6), so never replayed. */
-const UNSTORED = new Set([AMBIGUOUS_HEADERS, 401, 403, 409, 413, 415, 429, 500, 503])
+const UNSTORED = new Set([401, 403, 409, 415, 429, DEFECT, 503])
 
 /** Response headers of a status. `hasKey`: the operation has an API key and a rate limit. */
 const headersOf = (
   codes: ReadonlyArray<ErrorCode>,
   status: number,
   hasKey: boolean,
+  deprecation: Deprecation | null,
 ): Record<string, unknown> => ({
   'Request-Id': ref('Request-Id'),
+  ...(deprecation === null
+    ? undefined
+    : Object.fromEntries(Object.keys(deprecationHeaders(deprecation)).map((name) => [name, ref(name)]))),
   ...(codes.some((code) => ERRORS[code].retryAfter !== 'never' && ERRORS[code].status === status)
     ? { 'Retry-After': ref('Retry-After') }
     : undefined),
@@ -195,6 +201,7 @@ const operation =
   ) => {
     const {
       answer,
+      deprecation = null,
       description,
       notModified,
       optionalBody,
@@ -220,32 +227,50 @@ const operation =
       success,
       error,
     })
-    return endpoint.annotate(OperationScope, scope).annotateMerge(
-      OpenApi.annotations({
-        summary,
-        description,
-        transform: (generated) => {
-          const responses: Record<string, unknown> = {}
-          for (const [key, response] of Object.entries(generated['responses'] as Record<string, Response>)) {
-            const status = Number(key)
-            responses[key] = {
-              ...response,
-              ...(status < 400 && otherMedia !== undefined
-                ? { content: { ...response.content, ...otherMedia } }
-                : undefined),
-              description: status < 400 ? answer : describeFailure(status, codes, scope),
-              headers: headersOf(codes, status, hasKey),
+    return endpoint
+      .annotate(OperationScope, scope)
+      .annotate(OperationDeprecation, deprecation)
+      .annotateMerge(
+        OpenApi.annotations({
+          summary,
+          description,
+          transform: (generated) => {
+            const responses: Record<string, unknown> = {}
+            for (const [key, response] of Object.entries(
+              generated['responses'] as Record<string, Response>,
+            )) {
+              const status = Number(key)
+              responses[key] = httpFailureOf(status) ?? {
+                ...response,
+                ...(status < 400 && otherMedia !== undefined
+                  ? { content: { ...response.content, ...otherMedia } }
+                  : undefined),
+                description: status < 400 ? answer : describeFailure(status, codes, scope),
+                headers: headersOf(codes, status, hasKey, deprecation),
+              }
             }
-          }
-          if (notModified !== undefined) {
-            responses['304'] = { description: notModified, headers: headersOf(codes, 304, hasKey) }
-          }
-          if (optionalBody === undefined) return { ...generated, responses }
-          const content = { 'application/json': { schema: optionalBody } }
-          return { ...generated, requestBody: { content, required: false }, responses }
-        },
-      }),
-    )
+            if (notModified !== undefined) {
+              responses['304'] = {
+                description: notModified,
+                headers: headersOf(codes, 304, hasKey, deprecation),
+              }
+            }
+            return {
+              ...generated,
+              ...(deprecation === null ? undefined : describeDeprecation(deprecation)),
+              ...(optionalBody === undefined
+                ? undefined
+                : {
+                    requestBody: {
+                      content: { 'application/json': { schema: optionalBody } },
+                      required: false,
+                    },
+                  }),
+              responses,
+            }
+          },
+        }),
+      )
   }
 
 export const get = operation('GET', COMMON_CODES, () => 'read')
@@ -256,7 +281,7 @@ export const post = operation(
   ({ scope }: { readonly scope: Exclude<Scope, 'read'> }) => scope,
   idempotencyHeaders,
 )
-export const patch = operation('PATCH', [...COMMON_CODES, ...BODY_CODES], () => 'manage')
+export const patch = operation('PATCH', COMMON_CODES, () => 'manage')
 export const remove = operation('DELETE', COMMON_CODES, () => 'manage')
 /** A GET without an API key and a rate limit. */
 export const getPublic = operation('GET', [], () => null)

@@ -1,7 +1,7 @@
 /** Operations of the summary. Source: docs/contract/stats.md. */
 import { Schema } from 'effect'
 import { MAX_HOURLY_DAYS, MAX_STATS_DAYS } from '../limits.ts'
-import { Day } from '../schemas/common.ts'
+import { DayToSend } from '../schemas/common.ts'
 import { Stats, STATS_CSV_EXAMPLE, STATS_GROUPS } from '../schemas/stats.ts'
 import { get, resource } from './operation.ts'
 
@@ -18,12 +18,12 @@ export const SummaryGroup = resource(
     codes: ['invalid_parameter'],
     query: {
       from: Schema.optionalKey(
-        Day.annotate({
+        DayToSend.annotate({
           description: 'First day, in UTC. The first of the month of `to` when absent; not after `to`.',
         }),
       ),
       to: Schema.optionalKey(
-        Day.annotate({
+        DayToSend.annotate({
           description: `Last day, in UTC, which is included; today when absent. A summary covers at most ${MAX_STATS_DAYS} days.`,
         }),
       ),

@@ -2,7 +2,7 @@
 import { HttpApiSchema } from 'effect/http-api'
 import { Schema } from 'effect'
 import { LIST_LIMITS } from '../limits.ts'
-import { Timestamp } from '../schemas/common.ts'
+import { TimestampToSend } from '../schemas/common.ts'
 import {
   DELIVERY_STATUSES,
   DeletedWebhookEndpoint,
@@ -124,10 +124,10 @@ export const WebhookEndpointsGroup = resource(
         Schema.String.annotate({ description: 'Only attempts at batches with this event (`evt_…`).' }),
       ),
       created_after: Schema.optionalKey(
-        Timestamp.annotate({ description: 'Only attempts that began after this moment, strictly.' }),
+        TimestampToSend.annotate({ description: 'Only attempts that began after this moment, strictly.' }),
       ),
       created_before: Schema.optionalKey(
-        Timestamp.annotate({ description: 'Only attempts that began before this moment, strictly.' }),
+        TimestampToSend.annotate({ description: 'Only attempts that began before this moment, strictly.' }),
       ),
     },
     success: WebhookDeliveryList,

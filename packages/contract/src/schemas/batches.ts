@@ -3,6 +3,7 @@ import { Schema } from 'effect'
 import { ERRORS } from '../errors.ts'
 import { ErrorDetail, moment, Timestamp } from './common.ts'
 import {
+  anyId,
   AT,
   atLeast,
   BATCH_ID,
@@ -126,6 +127,7 @@ export const BatchResultDuplicate = Schema.Struct({
   message_id: id('msg_', 'the earlier message with this `client_ref`'),
   message_url: Schema.String.annotate({
     description: 'Path of the earlier message.',
+    format: 'uri-reference',
     examples: [`/v1/messages/${EARLIER_MESSAGE_ID}`],
   }),
 }).annotate({
@@ -160,7 +162,7 @@ export type BatchResult = typeof BatchResult.Type
 /** Response of `POST /v1/messages/batch`. */
 export const AcceptedBatch = Schema.Struct({
   object: constant('batch'),
-  id: Schema.NullOr(Schema.String).annotate({
+  id: Schema.NullOr(anyId('bat_')).annotate({
     description:
       'Identifier of the batch: `bat_` and opaque characters. Where nothing was accepted and something is a duplicate, no batch ' +
       'is created: then it is the earlier batch that all duplicates share, else `null`.',

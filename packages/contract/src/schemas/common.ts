@@ -3,20 +3,30 @@ import { MESSAGE_CLASSES, MODES, REASON_CODES, STATUSES } from '@hub/domain'
 import { Schema } from 'effect'
 import { ERROR_CODES, FLOOD_WINDOWS } from '../errors.ts'
 import { DATE_PATTERN, TIMESTAMP_PATTERN } from '../limits.ts'
-import { AT, atLeast, constant, DOCS, REQUEST_ID } from './fields.ts'
+import { anyId, AT, atLeast, constant, DOCS, REQUEST_ID } from './fields.ts'
 
-/** UTC, ISO 8601 with milliseconds and a trailing Z. */
-export const Timestamp = Schema.String.check(Schema.isPattern(TIMESTAMP_PATTERN)).annotate({
+/**
+ * UTC, ISO 8601 with milliseconds and a trailing Z. A moment that a client sends has no format: `date-time` would
+ * promise forms that the hub refuses, such as one with another offset. Source: GEN-5.
+ */
+export const TimestampToSend = Schema.String.check(Schema.isPattern(TIMESTAMP_PATTERN)).annotate({
   description: 'A moment in UTC, ISO 8601 with milliseconds and a trailing Z.',
   examples: [AT],
 })
 
+/** As the hub sends it. */
+export const Timestamp = TimestampToSend.annotate({ format: 'date-time' })
+
 export const moment = (description: string) => Timestamp.annotate({ description })
 
-export const Day = Schema.String.check(Schema.isPattern(DATE_PATTERN)).annotate({
+/** Without a format: the contract gate takes one for a narrower parameter. */
+export const DayToSend = Schema.String.check(Schema.isPattern(DATE_PATTERN)).annotate({
   description: 'A day in UTC.',
   examples: ['2026-11-21'],
 })
+
+/** As the hub sends it. */
+export const Day = DayToSend.annotate({ format: 'date' })
 
 export const Mode = Schema.Literals(MODES).annotate({
   description: '`live`, or `test` for the sandbox. It follows from the API key.',
@@ -79,7 +89,7 @@ export const ErrorDetail = Schema.Struct({
       examples: ['to', 'messages[3].to', 'variables.code'],
     }),
   ),
-  request_id: Schema.String.annotate({
+  request_id: anyId('req_').annotate({
     description: 'The same as in the `Request-Id` header. Tell it to support.',
   }),
   retry_after: Schema.optionalKey(
@@ -94,14 +104,14 @@ export const ErrorDetail = Schema.Struct({
     }),
   ),
   outcome: Schema.optionalKey(
-    Schema.Literals(['unknown']).annotate({
+    Schema.Literal('unknown').annotate({
       description:
         'Only in a send or a batch. `unknown`: PostgreSQL or Kafka stopped answering while the hub recorded the message, so it may ' +
         'still be sent. Repeat with the same `client_ref` or `Idempotency-Key`: the answer is the outcome of the first request. ' +
         'Without this member nothing that the error concerns is ever sent.',
     }),
   ),
-  doc_url: Schema.String.annotate({ description: 'Where this code is described.' }),
+  doc_url: Schema.String.annotate({ description: 'Where this code is described.', format: 'uri' }),
 }).annotate({ identifier: 'ErrorDetail', title: 'Error detail', description: 'What went wrong.' })
 
 export const ErrorBody = Schema.Struct({ error: ErrorDetail }).annotate({

@@ -3,7 +3,7 @@ import { SENDER_STATUSES, TEMPLATE_STATUSES } from '@hub/domain'
 import { Schema } from 'effect'
 import { MessageClass, Mode, moment } from './common.ts'
 import { Account } from './account.ts'
-import { AT, constant, id, MESSAGE_ID, name, SENDER_ID, TEMPLATE_ID } from './fields.ts'
+import { anyId, AT, constant, id, MESSAGE_ID, name, SENDER_ID, TEMPLATE_ID } from './fields.ts'
 import { messageFields } from './message-fields.ts'
 
 /** A message in an event: without number, text and variables. */
@@ -129,7 +129,7 @@ export const OptOutChange = Schema.Struct({
   recipient: Schema.String.check(Schema.isPattern(/^[0-9a-f]{64}$/u)).annotate({
     description: 'The recipient hash, and never the number.',
   }),
-  message: Schema.NullOr(Schema.String).annotate({
+  message: Schema.NullOr(anyId('msg_')).annotate({
     description: 'The last message that you sent to this recipient; `null` where it is not known.',
   }),
 }).annotate({

@@ -1,5 +1,5 @@
 /** Fields, examples and helpers that several schemas share, only for this folder. */
-import { TEXT_MAX_PARTS } from '@hub/domain'
+import { type IdPrefix, TEXT_MAX_PARTS } from '@hub/domain'
 import { Schema } from 'effect'
 import { MAX_CLIENT_REF_LENGTH } from '../limits.ts'
 
@@ -15,8 +15,18 @@ export const ENDPOINT_ID = 'we_06e9c2v5k4r8x1m7n3p0q2s6tw'
 export const EVENT_ID = 'evt_1m7n3p0q2s6tw06e9c2v5k4r8x'
 export const EVENT_BATCH_ID = 'evb_2q2s6tw06e9c2v5k4r8x1m7n3p'
 
-export const id = (prefix: string, of: string) =>
-  Schema.String.annotate({ description: `Identifier of ${of}: \`${prefix}\` and opaque characters.` })
+/** 128 bits in 26 digits of Crockford's base32: the first one is at most 7. Source: GEN-1. */
+const ID_DIGITS = '[0-7][0-9a-hjkmnp-tv-z]{25}'
+
+type IdStart = `${IdPrefix}_`
+
+export const idPattern = (prefix: IdStart): RegExp => new RegExp(`^${prefix}${ID_DIGITS}$`, 'u')
+
+/** An identifier that the hub sends. One that a client sends has no pattern: it is not found, whatever it is. */
+export const anyId = (prefix: IdStart) => Schema.String.check(Schema.isPattern(idPattern(prefix)))
+
+export const id = (prefix: IdStart, of: string) =>
+  anyId(prefix).annotate({ description: `Identifier of ${of}: \`${prefix}\` and opaque characters.` })
 
 export const constant = <const L extends string | true>(value: L) =>
   Schema.Literal(value).annotate({ description: `Always \`${value}\`.` })

@@ -1,7 +1,7 @@
 /** The fields of a message that sends, reads and events share. */
 import { Schema } from 'effect'
 import { MessageClass, MessageStatus, Mode, moment, Money, ReasonCode } from './common.ts'
-import { AT, atLeast, ClientRef, constant, id, MESSAGE_ID } from './fields.ts'
+import { anyId, AT, atLeast, ClientRef, constant, id, MESSAGE_ID } from './fields.ts'
 
 export const StatusChange = Schema.Struct({
   status: MessageStatus,
@@ -25,7 +25,7 @@ export const messageFields = {
   updated_at: moment('When the message last changed.'),
   reason_code: ReasonCode,
   client_ref: ClientRef,
-  batch: Schema.NullOr(Schema.String).annotate({
+  batch: Schema.NullOr(anyId('bat_')).annotate({
     description: 'Identifier of the batch that the message came in; `null` for a single send.',
   }),
   template: Schema.String.annotate({ description: 'Name of the template.', examples: ['otp_code'] }),

@@ -9,7 +9,7 @@ import {
   MAX_WEBHOOK_HEADERS_LENGTH,
 } from '../limits.ts'
 import { listOf, moment, Timestamp } from './common.ts'
-import { AT, atLeast, constant, ENDPOINT_ID, EVENT_BATCH_ID, EVENT_ID, id } from './fields.ts'
+import { anyId, AT, atLeast, constant, ENDPOINT_ID, EVENT_BATCH_ID, EVENT_ID, id } from './fields.ts'
 
 const url = Schema.String.check(
   Schema.isMaxLength(MAX_URL_LENGTH),
@@ -116,6 +116,7 @@ const FINGERPRINT =
 const webhookEndpointFields = {
   id: id('we_', 'the subscription'),
   object: constant('webhook_endpoint'),
+  // No format: an address may have characters that a URI (RFC 3986) encodes.
   url: Schema.String.annotate({
     description: 'Where events go.',
     examples: ['https://example.com/hooks/sms'],
@@ -231,11 +232,11 @@ export type DeliveryReason = (typeof DELIVERY_REASONS)[number]
 export const WebhookDelivery = Schema.Struct({
   id: id('whd_', 'the attempt'),
   object: constant('webhook_delivery'),
-  event_batch: Schema.String.annotate({
+  event_batch: anyId('evb_').annotate({
     description: 'The batch of events: the `Hub-Event-Id` of the request, the same for each attempt at it.',
     examples: [EVENT_BATCH_ID],
   }),
-  event_ids: Schema.Array(Schema.String).annotate({ description: 'The events of the batch, in its order.' }),
+  event_ids: Schema.Array(anyId('evt_')).annotate({ description: 'The events of the batch, in its order.' }),
   attempt: atLeast(0).annotate({
     description:
       'Which attempt at the batch it was. A batch that was given up before any has 0. A resend has the number of the attempt that it repeats.',
