@@ -37,6 +37,11 @@ const CHECKS: ReadonlyArray<{
     args: [join(ROOT, 'tools/contract-gate/main.ts')],
   },
   {
+    name: 'descriptions of the APIs',
+    command: process.execPath,
+    args: [join(ROOT, 'tools/description-lint/main.ts')],
+  },
+  {
     name: 'contract rules',
     command: process.execPath,
     args: [join(ROOT, 'tools/contract-rules/main.ts')],

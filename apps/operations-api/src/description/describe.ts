@@ -2,7 +2,7 @@
  * Generates the API description of the operations API (OpenAPI 3.1) from the endpoints. The same
  * endpoints always give the same bytes.
  */
-import { cleanDescription } from '@hub/contract'
+import { cleanDescription, LICENSE } from '@hub/contract'
 import { Schema } from 'effect'
 import { HttpApi, HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from 'effect/http-api'
 import { type Endpoint, type EndpointGroup, rolesSentence } from '../endpoints/endpoint.ts'
@@ -186,7 +186,7 @@ const generate = () => {
   const { document, schemas } = cleanDescription(generated.paths, generated.components.schemas)
   return {
     openapi: '3.1.0',
-    info: generated.info,
+    info: { ...generated.info, license: LICENSE },
     servers: [{ url: '/', description: 'The operations API that serves this description.' }],
     tags: generated.tags,
     paths: document,
