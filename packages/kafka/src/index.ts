@@ -55,6 +55,7 @@ export {
   subjectOf,
   withoutContext,
 } from './registry/answers.ts'
+export { TOPIC_CONTENT } from './schemas/analytics-reference.ts'
 export { RECORD_NAMES, SCHEMAS } from './schemas/schemas.ts'
 export { KafkaRequestRejected } from './topics/admin.ts'
 export {
