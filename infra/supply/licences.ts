@@ -19,8 +19,8 @@ const ALLOWED_IN_IMAGE: ReadonlySet<string> = new Set([
   'MIT',
   'Unlicense',
 ])
-/** Licences allowed for tools. MPL-2.0 sets no obligations for tools that we do not distribute. */
-const ALLOWED_FOR_TOOLS: ReadonlySet<string> = new Set([...ALLOWED_IN_IMAGE, 'MPL-2.0'])
+/** Licences allowed for tools. MPL-2.0 and PSF-2.0 set no obligations for tools that we do not distribute. */
+const ALLOWED_FOR_TOOLS: ReadonlySet<string> = new Set([...ALLOWED_IN_IMAGE, 'MPL-2.0', 'PSF-2.0'])
 
 /** One sentence for each package whose licence is not allowed. */
 export const licenceProblems = (lock: Lock): ReadonlyArray<string> => {

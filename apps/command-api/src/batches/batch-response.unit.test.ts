@@ -61,7 +61,7 @@ const counts = (...outcomes: ReadonlyArray<SendOutcome>) =>
 const errorObject = (error: ApiError): ErrorObject => ({
   code: error.code,
   message: error.message,
-  request_id: 'req_1',
+  request_id: 'req_06e9c2v5k4r8x1m7n3p0q2s6tw',
   doc_url: 'https://hub.example.com/docs/errors',
 })
 
