@@ -264,7 +264,10 @@ describe('a busy hub', () => {
       { headers: { 'X-Key': `${TOKEN}\n` } },
       { client_certificate: { ...subscription.client_certificate, certificate: clientCertificate.key } },
     ]) {
-      const refused = await live.request('PATCH', path, { body: JSON.stringify(bad) })
+      const refused = await live.request('PATCH', path, {
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify(bad),
+      })
       expect(refused.status).toBe(422)
       expect(JSON.stringify(refused.body)).not.toContain(TOKEN)
       expect(JSON.stringify(refused.body)).not.toContain(KEY_PART)
