@@ -49,7 +49,8 @@ export interface Check<R = Sql> {
   readonly needs: ReadonlyArray<string>
   /** How to repair it if the check itself fails. */
   readonly mend: string
-  readonly run: Effect.Effect<Outcome, unknown, R>
+  /** `null`: there is nothing to say. It is for what few hubs use, so that a healthy hub fits on one screen. */
+  readonly run: Effect.Effect<Outcome | null, unknown, R>
 }
 
 /** For one check. A server usually answers within 60 ms; a busy machine needs more. */
@@ -97,15 +98,15 @@ export const runChecks = Effect.fnUntraced(function* <R>(
   checks: ReadonlyArray<Check<R>>,
   deadline: Duration.Duration = DEADLINE,
 ) {
-  const running = new Map<string, Effect.Effect<Finding, never, R>>()
-  const findingOf = ({ mend, needs, run, subject }: Check<R>): Effect.Effect<Finding, never, R> =>
+  const running = new Map<string, Effect.Effect<Finding | null, never, R>>()
+  const findingOf = ({ mend, needs, run, subject }: Check<R>): Effect.Effect<Finding | null, never, R> =>
     Effect.gen(function* () {
       for (const need of needs) {
         const found = yield* (
           running.get(need) ??
             Effect.die(new Error(`the check ${need} does not exist; correct the needs of ${subject}`))
         )
-        if (found.verdict === 'ill' || found.verdict === 'unknown') {
+        if (found?.verdict === 'ill' || found?.verdict === 'unknown') {
           return { subject, ...unknown(`not known without ${need}`) }
         }
       }
@@ -119,8 +120,9 @@ export const runChecks = Effect.fnUntraced(function* <R>(
             Effect.succeed(problem(`does not answer within ${Duration.toSeconds(deadline)} s`, mend)),
         }),
       )
-      return { subject, ...result }
+      return result === null ? null : { subject, ...result }
     })
   for (const check of checks) running.set(check.subject, yield* Effect.cached(findingOf(check)))
-  return yield* Effect.all([...running.values()], { concurrency: 'unbounded' })
+  const findings = yield* Effect.all([...running.values()], { concurrency: 'unbounded' })
+  return findings.filter((finding) => finding !== null)
 })

@@ -9,7 +9,7 @@ import { type Check, DEADLINE, notice, type Outcome, runChecks, ok } from './che
 
 const check = (
   subject: string,
-  run: Effect.Effect<Outcome, unknown>,
+  run: Effect.Effect<Outcome | null, unknown>,
   needs: ReadonlyArray<string> = [],
 ): Check<never> => ({ subject, needs, mend: `Mend ${subject}.`, run })
 
@@ -48,6 +48,19 @@ describe('checks', () => {
           ['unknown', 'not known without upon it', null],
           ['well', 'fine', null],
         ],
+      )
+    }),
+  )
+
+  it.effect('report nothing if there is nothing to say, and checks after it run', () =>
+    Effect.gen(function* () {
+      const findings = yield* runChecks([
+        check('silent', Effect.succeed(null)),
+        check('upon it', Effect.succeed(ok('fine')), ['silent']),
+      ])
+      assert.deepStrictEqual(
+        findings.map(({ said, subject }) => `${subject} ${said}`),
+        ['upon it fine'],
       )
     }),
   )
