@@ -12,8 +12,8 @@ const INT_WORKERS = 5
 const SIMULATION_WORKERS = 2
 
 /**
- * The limit of a test or hook with real servers. It only ends one that hangs: a busy machine can be ten times
- * as slow as a quiet one. It is longer than three waits of `eventually`, which report what they wait for.
+ * The limit of a test or hook. It only ends one that hangs: a busy machine can be ten times as slow as a quiet one.
+ * It is longer than three waits of `eventually`, which report what they wait for.
  */
 const HANGS_AFTER_MS = 600_000
 
@@ -87,8 +87,7 @@ export default defineConfig({
           exclude: ignored,
           isolate: false,
           maxWorkers: UNIT_WORKERS,
-          // Unit tests take milliseconds, property tests seconds. This only ends a test that hangs.
-          testTimeout: 60_000,
+          testTimeout: HANGS_AFTER_MS,
         },
       },
       {
@@ -101,7 +100,7 @@ export default defineConfig({
           // Both files at once, also on one core: each ends its seeds after a time.
           maxWorkers: SIMULATION_WORKERS,
           // A world that does not come to rest fails by itself. This only ends a test that hangs.
-          testTimeout: 600_000,
+          testTimeout: HANGS_AFTER_MS,
         },
       },
       {
