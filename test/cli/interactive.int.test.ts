@@ -8,7 +8,7 @@ import { readEvents, WebhookSignatureError } from '@sms-delivery-hub/client'
 import { Webhook } from 'standardwebhooks'
 import { afterEach, describe, expect, it, type TestContext } from 'vitest'
 import { orSkip } from '../support/external-tools.ts'
-import { type HubCommand, newConfigFolder, startHubCommand } from '../support/hub-command.ts'
+import { type HubCommand, lastResultRow, newConfigFolder, startHubCommand } from '../support/hub-command.ts'
 import { findTerminal, type TerminalProgram } from '../support/terminal.ts'
 import { type LocalReceiver, startLocalReceiver } from './local-receiver.ts'
 import { type Options, type ScriptedHub, startScriptedHub } from './scripted-hub.ts'
@@ -117,6 +117,29 @@ describe('the progress of hub send --csv', () => {
     const notes = readFileSync(file, 'utf8')
     expect(notes).toContain(hub.url)
     expect(notes.includes('\r') || notes.includes(ESCAPE)).toBe(false)
+  })
+})
+
+describe('hub send --csv', () => {
+  // The contract: without a counter, a service message is refused, and the refusal names no window.
+  it('stops at a row whose flood windows cannot be checked, and continues there', async () => {
+    const hub = await startHub({ unchecked: 'A-2' })
+    const config = newConfigFolder()
+    const words = [...sendCsv(hub), '--yes']
+    const results = join(hub.dataDir, 'people.result.csv')
+
+    const stopped = start(hub, words, config)
+    expect(await stopped.ended, stopped.err()).toBe(3)
+    expect(stopped.err()).toContain('Stopped at line 3: ')
+    expect(stopped.err()).toContain('Start the same command again to continue.')
+    expect(readFileSync(results, 'utf8')).not.toContain('rejected')
+    expect(await lastResultRow(results)).toBe(1)
+
+    hub.release()
+    const continued = start(hub, words, config)
+    expect(await continued.ended, continued.err()).toBe(0)
+    expect(await lastResultRow(results)).toBe(2)
+    expect(hub.orders()).toEqual(['A-1', 'A-2', 'A-2'])
   })
 })
 

@@ -22,8 +22,21 @@ const MESSAGE = {
 }
 const ESTIMATE = { parts: 1, encoding: 'gsm7', characters: 5, price: PRICE }
 
+interface Element {
+  readonly client_ref?: string
+  readonly variables?: Readonly<Record<string, string>>
+}
+
 interface Elements {
-  readonly messages?: ReadonlyArray<{ readonly client_ref?: string }>
+  readonly messages?: ReadonlyArray<Element>
+}
+
+/** It names no window, because none was checked. No client waits for this time. */
+const UNCHECKED = {
+  code: 'recipient_flood_limited',
+  message: 'The messages of this recipient cannot be counted now.',
+  param: 'messages[0].to',
+  retry_after: 3600,
 }
 
 const listOf = (data: ReadonlyArray<unknown>): object => ({
@@ -40,6 +53,8 @@ export interface Options {
   readonly messages?: number
   /** Requests with this `starting_after` are not answered before `release`. */
   readonly heldCursor?: string
+  /** The `order` of a message in a batch that is rejected before `release`, because its windows cannot be checked. */
+  readonly unchecked?: string
   /** The time that each answer to a batch or its estimate takes. */
   readonly batchMs?: number
 }
@@ -56,6 +71,8 @@ export interface ScriptedHub {
   readonly release: () => void
   /** The `starting_after` of each request, in order; `null` without one. */
   readonly cursors: () => ReadonlyArray<string | null>
+  /** The `order` of each message of a batch, in order of arrival. */
+  readonly orders: () => ReadonlyArray<string | undefined>
   /** Waits until this request has arrived, such as `GET /v1/events`. */
   readonly arrived: (request: string) => Promise<unknown>
   /** Answers no more requests, also on open connections. */
@@ -69,9 +86,11 @@ export const startScriptedHub = async ({
   held,
   heldCursor,
   messages: messageCount = 0,
+  unchecked,
 }: Options = {}): Promise<ScriptedHub> => {
   const requests = new Set<string>()
   const cursors: Array<string | null> = []
+  const orders: Array<string | undefined> = []
   let isReleased = false
   const events: Array<{ readonly id: string }> = []
 
@@ -118,11 +137,13 @@ export const startScriptedHub = async ({
         await delay(batchMs)
         return {
           id: 'bat_1',
-          results: (messages ?? []).map(({ client_ref }) => ({
-            result: 'accepted',
-            client_ref,
-            message: MESSAGE,
-          })),
+          results: (messages ?? []).map(({ client_ref, variables }) => {
+            const order = variables?.['order']
+            orders.push(order)
+            return order !== undefined && order === unchecked && !isReleased
+              ? { result: 'rejected', client_ref, error: UNCHECKED }
+              : { result: 'accepted', client_ref, message: MESSAGE }
+          }),
         }
       default:
         return null
@@ -168,6 +189,7 @@ export const startScriptedHub = async ({
     },
     requests: () => requests,
     cursors: () => cursors,
+    orders: () => orders,
     release: () => {
       isReleased = true
     },
