@@ -1,8 +1,7 @@
 /**
- * The longest time until the answer to a single request, as a test measures it, ms. The contract
- * promises 3 s, which the unit test of the request pipeline proves with a virtual clock. A busy machine
- * needs longer. A step without a deadline of its own would only end with the outage, or at the hard
- * deadline of a request, 20 s.
+ * The longest time until the answer to a single request, as a test measures it, ms. The contract promises 3 s, which
+ * the unit test of the request pipeline proves with a virtual clock. A busy machine can need twenty times as long.
+ * Tests end an outage after the answer, so a step without a bound would not be answered at all.
  * Source: AVL-4.
  */
-export const ANSWERED_WITHIN_MS = 15_000
+export const ANSWERED_WITHIN_MS = 60_000

@@ -9,9 +9,8 @@ import { afterAll, afterEach, assert, beforeAll, describe, it } from 'vitest'
 import {
   type Account,
   type Api,
-  call,
+  callUnlessLate,
   type Deployment,
-  isLate,
   makeDeployment,
   type TestResponse,
 } from '../testing/harness.ts'
@@ -106,11 +105,7 @@ describe.each([110, 600])('%i slow bodies', (count) => {
         await Promise.all(group)
       }
       for (const key of [other.keys.live, other.keys.test]) {
-        const send = (path: string, body: object) =>
-          eventually(async () => {
-            const answer = await call(api.url, path, { key, body })
-            return isLate(answer) ? null : answer
-          })
+        const send = (path: string, body: object) => callUnlessLate(api.url, path, { key, body })
         assertAccepted(await send('/v1/messages', message('otp')))
         assertAccepted(await send('/v1/messages', message('service')))
         // Below and above the size from which bodies count against the budgets of memory.

@@ -23,7 +23,7 @@ import { Counters, makeRedisCounters } from '@hub/counters'
 import type { TlsFiles } from '@hub/http-server'
 import { makeSql, PayloadEncryption, Sql, MasterKeyEncryption } from '@hub/store'
 import { Readiness } from '@hub/telemetry'
-import { freshDatabase, testBrokers, testRedisUrl, topicPrefix } from '@hub/testkit'
+import { eventually, freshDatabase, testBrokers, testRedisUrl, topicPrefix } from '@hub/testkit'
 import { AddressPolicy } from '@hub/webhooks'
 import {
   ConfigProvider,
@@ -369,6 +369,13 @@ export const call = async (
 /** Whether a server was late, as on a busy machine: the process did not refuse the request because of its own load. */
 export const isLate = ({ body, status }: TestResponse): boolean =>
   status === 503 && (body as { readonly error?: { readonly code: string } }).error?.code !== 'overloaded'
+
+/** Like `call`. It repeats a request while a server is late, but not one that was refused because of load. */
+export const callUnlessLate = (...request: Parameters<typeof call>): Promise<TestResponse> =>
+  eventually(async () => {
+    const answer = await call(...request)
+    return isLate(answer) ? null : answer
+  })
 
 /** Repetitions of a request that was answered 503, on a busy machine. */
 const REPETITIONS = 20
