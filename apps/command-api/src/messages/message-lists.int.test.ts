@@ -115,6 +115,20 @@ describe('the messages of an account', () => {
   })
 
   // Rules: MSG-37
+  it('are filtered by any two of them together', async () => {
+    const filters = Object.values(FILTERED).map((filtered) => filtered())
+    for (const [i, [query, found]] of filters.entries()) {
+      for (const [other, others] of filters.slice(i + 1)) {
+        assert.deepStrictEqual(
+          ids(await list(`?${query}&${other}`)),
+          found.filter((id) => others.includes(id)),
+          `${query}&${other}`,
+        )
+      }
+    }
+  })
+
+  // Rules: MSG-37
   it('are found by status, class, template, and time, and by all of them together', async () => {
     assert.deepStrictEqual(ids(await list('?status=delivered')), [code, delivered])
     assert.deepStrictEqual(ids(await list('?status=expired')), [expired])
