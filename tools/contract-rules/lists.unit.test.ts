@@ -31,6 +31,18 @@ describe('the lists of the rules', () => {
     expect(new Set(quotedBy('messages.md', number))).toEqual(new Set([status, ...reasons]))
   })
 
+  it.each([
+    ['undelivered', UNDELIVERED_REASONS],
+    ['rejected', REJECTED_REASONS],
+  ])('the page of the operator simulator names the reasons of %s in reports', (status, reasons) => {
+    const simulator = page('../infra/local/operator-simulator/README.md')
+    // The table with these columns is that of the reports.
+    const table = /^\| `status` +\| `reason` +\|$[^]*?\n\n/mu.exec(simulator)?.[0] ?? ''
+    const row = table.split('\n').find((line) => line.startsWith(`| \`${status}\``)) ?? ''
+    const quoted = [...row.matchAll(/`(\w+)`/gu)].map(([, code]) => code)
+    expect(quoted).toEqual([status, ...reasons])
+  })
+
   it('EVT-2 names the types of events', () => {
     // `.sent` repeats the first part of the type before it.
     let subject = ''
@@ -50,7 +62,11 @@ describe('the lists of the rules', () => {
     const filters = parameters.filter((one) => one.in === 'query' && !others.includes(one.name))
     const names = filters.map(({ name }) => name)
     expect(new Set(quotedBy('messages.md', 'MSG-37'))).toEqual(new Set(names))
+    // The text of the operation, and the guide of clients.
+    const guide = page('integrating.md')
     for (const name of names) {
+      expect(paths['/v1/messages'].get.description).toContain(`\`${name}\``)
+      expect(guide).toContain(`\`${name}\``)
       // MSG-40: a filter cannot be combined with a batch.
       const decoded = decodeMessagesQuery(new URLSearchParams({ batch: 'bat_1', [name]: 'a' }))
       expect(Result.isFailure(decoded) ? decoded.failure : decoded, name).toMatchObject({ param: name })
