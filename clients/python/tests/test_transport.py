@@ -5,7 +5,8 @@ import socket
 import threading
 import time
 import unittest
-from typing import Any, Callable, List, Optional
+from typing import Any, Callable, List, Optional, Tuple
+from unittest import mock
 
 from sms_delivery_hub import HubClient, HubConnectionError, HubError, HubInvalidRequestError
 
@@ -160,6 +161,65 @@ class Connections(unittest.TestCase):
         with self.assertRaises(HubConnectionError) as caught:
             client = self.serve(lambda connection, _: None, timeout=0.5)
             client.post("/v1/x", {"text": "x" * 30_000_000})
+        self.assertEqual(caught.exception.code, "timeout")
+
+
+class Addresses(unittest.TestCase):
+    """A host with several addresses. The name service is replaced; the connections are real."""
+
+    def silent_port(self) -> int:
+        """A port that answers nothing to a new connection: the queue of its listener is full."""
+        listener = socket.socket()
+        self.addCleanup(listener.close)
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(1)
+        # More than the queue holds on any system. The others wait as the client will.
+        for _ in range(16):
+            waiting = socket.socket()
+            self.addCleanup(waiting.close)
+            waiting.setblocking(False)
+            waiting.connect_ex(listener.getsockname())
+        return int(listener.getsockname()[1])
+
+    def refusing_port(self) -> int:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            return int(listener.getsockname()[1])
+
+    def get(self, addresses: Callable[[int], List[Tuple[int, int]]], timeout: float) -> Any:
+        """``addresses`` gets the port of a server that answers, and returns families with ports."""
+
+        def serve(connection: socket.socket, _: int) -> None:
+            read_request(connection)
+            connection.sendall(ANSWER)
+
+        server = Server(serve)
+        self.addCleanup(server.close)
+        port = int(server.url.rsplit(":", 1)[1])
+        found = [
+            (family, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", ("127.0.0.1", one))
+            for family, one in addresses(port)
+        ]
+        with mock.patch("socket.getaddrinfo", return_value=found):
+            with HubClient("http://hub.example.com", "hub_test_x", max_retries=0, timeout=timeout) as client:
+                return client.account.get()
+
+    def test_one_that_does_not_answer_leaves_time_for_the_others(self) -> None:
+        silent = self.silent_port()
+        # The silent one gets a second, and a busy machine has the rest for the answer.
+        answer = self.get(lambda port: [(socket.AF_INET, silent), *[(socket.AF_INET, port)] * 59], timeout=60)
+        self.assertEqual(answer, {})
+
+    def test_one_that_refuses_and_one_of_an_unknown_family_are_left_for_the_next(self) -> None:
+        refusing, unknown_family = self.refusing_port(), 9999
+        answer = self.get(
+            lambda port: [(socket.AF_INET, refusing), (unknown_family, port), (socket.AF_INET, port)], timeout=60
+        )
+        self.assertEqual(answer, {})
+
+    def test_without_one_that_answers_the_request_meets_its_deadline(self) -> None:
+        silent = self.silent_port()
+        with self.assertRaises(HubConnectionError) as caught:
+            self.get(lambda _: [(socket.AF_INET, silent)] * 3, timeout=0.5)
         self.assertEqual(caught.exception.code, "timeout")
 
 

@@ -98,18 +98,31 @@ class _SocketUntil:
         """``http.client`` calls it before the last answer of a connection is read. The answer closes the socket."""
 
 
+def _open(family: int, kind: int, protocol: int, address: Any, seconds: float) -> socket.socket:
+    sock = socket.socket(family, kind, protocol)
+    try:
+        sock.settimeout(seconds)
+        sock.connect(address)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return sock
+    except BaseException:
+        sock.close()
+        raise
+
+
 def _connect(host: str, port: int, deadline: float) -> socket.socket:
-    """Tries all addresses of the host until the deadline."""
+    """
+    Tries all addresses of the host until the deadline. Each one gets an equal part of the time that is left, so an
+    address that does not answer leaves time for the others.
+    """
     failure: Optional[OSError] = None
-    for family, kind, protocol, _, address in socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM):
-        sock = socket.socket(family, kind, protocol)
+    found = socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM)
+    for place, (family, kind, protocol, _, address) in enumerate(found):
+        left = len(found) - place
         try:
-            sock.settimeout(_remaining(deadline))
-            sock.connect(address)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            return sock
+            return _open(family, kind, protocol, address, _remaining(deadline) / left)
         except OSError as error:
-            sock.close()
+            # Also if this machine does not have the family, such as IPv6.
             failure = error
     raise failure or OSError("the host has no address")
 
