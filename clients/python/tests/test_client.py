@@ -262,6 +262,28 @@ class Errors(unittest.TestCase):
             client.messages.get("")
         self.assertEqual(caught.exception.param, "id")
 
+    def test_name_a_path_that_is_none_and_send_nothing(self) -> None:
+        hub = hub_of([answer(200, EMPTY)])
+        client = hub.client
+        calls: List[Callable[[str], Any]] = [
+            client.get,
+            client.post,
+            lambda path: client.patch(path, {}),
+            client.delete,
+            lambda path: next(client.list(path)),
+        ]
+        # Behind the host of the hub, they would be another host, or no URL.
+        for path in ("", "v1/messages", "@other.example/x", ".other.example", ":81/x", "/v1/a b", "/v1/я", "/v1\n"):
+            for call in calls:
+                with self.assertRaises(HubOptionError, msg=path) as caught:
+                    call(path)
+                self.assertEqual((caught.exception.code, caught.exception.param), ("invalid_option", "path"))
+        with self.assertRaises(HubOptionError):
+            client.get("{id}", params={"id": ".other.example"})
+        self.assertEqual(hub.seen, [])
+        client.get("/v1/messages?limit=1")
+        self.assertEqual(hub.seen[0].url, "https://hub.example.com/v1/messages?limit=1")
+
 
 class NamedMethods(unittest.TestCase):
     @unittest.skipUnless(DESCRIPTION.exists(), "outside of the repository")

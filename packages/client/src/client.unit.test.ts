@@ -260,6 +260,50 @@ describe('an error', () => {
       expect(make).not.toThrow(apiKey === '' ? 'hub test' : apiKey)
     }
   })
+
+  // The types allow only paths of the API. Programs in JavaScript have none.
+  it('refuses a path that is none, and sends nothing', async () => {
+    const { hub, seen, waits } = hubOf([json(200, { data: [] })])
+    const untyped = hub as unknown as Record<string, (path: string, options?: object) => Promise<unknown>>
+    const calls = [
+      ...['get', 'post', 'patch', 'delete'].map((method) => untyped[method]!),
+      (path: string) => (hub.list as (path: string) => AsyncGenerator)(path).next(),
+    ]
+    // Behind the host of the hub, they would be another host, or no URL.
+    for (const path of [
+      '',
+      'v1/messages',
+      '@other.example/x',
+      '.other.example',
+      ':81/x',
+      '/v1/a b',
+      '/v1/я',
+      '/v1\n',
+    ]) {
+      for (const call of calls) {
+        const error = { name: 'HubOptionError', code: 'invalid_option', param: 'path' }
+        await expect(call(path), path).rejects.toMatchObject(error)
+      }
+    }
+    await expect(untyped['get']!('{id}', { path: { id: '.other.example' } })).rejects.toMatchObject({
+      param: 'path',
+    })
+    expect([seen, waits]).toEqual([[], []])
+    await untyped['get']!('/v1/messages?limit=1')
+    expect(seen[0]?.url).toBe('https://hub.example.com/v1/messages?limit=1')
+  })
+
+  it('refuses other options that no request can have', async () => {
+    const { hub, seen, waits } = hubOf([json(200, {})])
+    for (const id of ['', undefined as unknown as string]) {
+      await expect(hub.messages.get(id)).rejects.toMatchObject({ name: 'HubOptionError', param: 'id' })
+    }
+    for (const idempotencyKey of ['a\nb', 'ключ']) {
+      const sending = hub.messages.send(SEND, { idempotencyKey })
+      await expect(sending).rejects.toMatchObject({ name: 'HubOptionError', param: 'idempotencyKey' })
+    }
+    expect([seen, waits]).toEqual([[], []])
+  })
 })
 
 describe('a named method', () => {

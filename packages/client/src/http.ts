@@ -85,10 +85,22 @@ const readApiKey = (key: string): string => {
   throw new HubOptionError('apiKey', 'apiKey must be an API key of the hub: hub_live_… or hub_test_…')
 }
 
+/** `fetch` would fail with it in every attempt. */
+const readIdempotencyKey = (key: string): string => {
+  if (/^[\t\x20-\x7e\x80-\xff]*$/u.test(key)) return key
+  throw new HubOptionError('idempotencyKey', 'idempotencyKey must be a text that a header can contain.')
+}
+
 const urlOf = (baseUrl: string, template: string, { path = {}, query = {} }: RequestOptions): string => {
-  const filled = template.replaceAll(/\{([^}]+)\}/gu, (_, name: string) =>
-    encodeURIComponent(String(path[name])),
-  )
+  const filled = template.replaceAll(/\{([^}]+)\}/gu, (_, name: string) => {
+    const value = path[name]
+    if (typeof value === 'string' && value !== '') return encodeURIComponent(value)
+    throw new HubOptionError(name, `${name} must be a text that is not empty.`)
+  })
+  // Without the slash, the path would continue the host of the URL, and the key would go to another host.
+  if (!/^\/[\x21-\x7e]*$/u.test(filled)) {
+    throw new HubOptionError('path', 'path must begin with / and be printable ASCII without spaces: /v1/…')
+  }
   const search = new URLSearchParams()
   for (const [name, value] of Object.entries(query)) {
     for (const one of Array.isArray(value) ? value : [value]) {
@@ -143,7 +155,7 @@ export const makeCall = (client: HubClientOptions, wait: Wait): Call => {
     }
     // All attempts have the same key, so the hub does nothing twice.
     if (method === 'post' && options.idempotencyKey !== null) {
-      headers['idempotency-key'] = options.idempotencyKey ?? crypto.randomUUID()
+      headers['idempotency-key'] = readIdempotencyKey(options.idempotencyKey ?? crypto.randomUUID())
     }
     if (options.body !== undefined) headers['content-type'] = 'application/json'
     const maxRetries = options.maxRetries ?? client.maxRetries ?? 2

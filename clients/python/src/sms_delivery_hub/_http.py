@@ -158,6 +158,9 @@ def _url_of(base_url: str, template: str, path: Mapping[str, str], query: Mappin
         if one is not None
     ]
     filled = re.sub(r"\{([^}]+)\}", fill, template)
+    # Without the slash, the path would continue the host of the URL, and the key would go to another host.
+    if not re.fullmatch(r"/[\x21-\x7e]*", filled):
+        raise option_error("path", "path must begin with / and be printable ASCII without spaces: /v1/…")
     return f"{base_url}{filled}{'?' + urlencode(pairs) if pairs else ''}"
 
 
