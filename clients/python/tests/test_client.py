@@ -5,7 +5,7 @@ import pickle
 import threading
 import unittest
 from pathlib import Path
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable, Dict, List, Optional
 from unittest import mock
 from urllib.parse import urlsplit
 
@@ -404,6 +404,17 @@ class Follow(unittest.TestCase):
 
         hub = Hub(respond, wait=wait_for)
         self.assertEqual(list(hub.client.events.follow("evt_1", stop=stop, poll_seconds=600)), [])
+
+    def test_there_is_no_further_attempt_after_stop_was_set_in_the_wait_before_it(self) -> None:
+        stop = threading.Event()
+
+        def wait(_: float, waiting_for: Optional[threading.Event]) -> None:
+            self.assertIs(waiting_for, stop)
+            stop.set()
+
+        hub = hub_of([failing(503, "overloaded", 1)], wait=wait)
+        self.assertEqual(list(hub.client.events.follow("evt_1", stop=stop)), [])
+        self.assertEqual(len(hub.seen), 1)
 
     def test_without_a_cursor_begins_at_the_first_event_or_after_a_time(self) -> None:
         hub = hub_of([page(["evt_1"], True)])

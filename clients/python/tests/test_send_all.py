@@ -6,6 +6,7 @@ import unittest
 from typing import Any, Callable, Dict, Iterator, List, Optional
 
 from sms_delivery_hub import HubAuthenticationError, HubInvalidRequestError, HubOptionError
+from sms_delivery_hub._turns import Stopped, Turns
 from sms_delivery_hub.contract import BatchMessage
 from sms_delivery_hub.transport import Request
 
@@ -263,9 +264,8 @@ class SendAll(unittest.TestCase):
         self.assertEqual(names, [])
 
     def test_leaving_the_loop_ends_the_wait_of_a_refused_batch(self) -> None:
-        from sms_delivery_hub._http import wait_for
-
         refused = threading.Event()
+        ended: List[bool] = []
 
         def respond(request: Request, number: int) -> Given:
             if refs(request) == ["ref-1"]:
@@ -274,11 +274,23 @@ class SendAll(unittest.TestCase):
             self.assertTrue(refused.wait(HANGS_AFTER))
             return accepted(request)
 
-        hub = Hub(respond, wait=wait_for)
+        def wait(seconds: float, stop: Optional[threading.Event]) -> None:
+            ended.append(stop is not None and stop.wait(HANGS_AFTER))
+
+        hub = Hub(respond, wait=wait)
         results = hub.client.messages.send_all(messages_of(9), batch_size=1)
         next(results)
         results.close()
+        self.assertEqual(ended, [True])
         self.assertEqual(sum("ref-1" in refs(request) for request in hub.seen), 1)
+
+    def test_a_batch_whose_turn_has_begun_is_not_sent_after_the_loop_was_left(self) -> None:
+        turns = Turns(1)
+        turn = turns.ask()
+        self.assertTrue(turn.has_begun)
+        turns.stop()
+        with self.assertRaises(Stopped):
+            turn.wait()
 
     def test_refuses_options_that_are_no_count(self) -> None:
         client = Hub(lambda request, _: accepted(request)).client

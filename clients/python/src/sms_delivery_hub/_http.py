@@ -247,9 +247,11 @@ class Caller:
                 return self._attempt(request)
             except HubError as failure:
                 seconds = wait_after(method, failure, tries, most)
-                if seconds is None or (stop is not None and stop.is_set()):
+                if seconds is None:
                     raise
-            self.wait(seconds, stop)
+                self.wait(seconds, stop)
+                if stop is not None and stop.is_set():
+                    raise
             tries += 1
 
     def _attempt(self, request: Request) -> Any:

@@ -9,7 +9,7 @@ from typing import Any, Deque, Dict, Generator, Iterable, Iterator, List, Option
 
 from ._answer import to_json
 from ._http import LONGEST_WAIT, Caller, check_count, wait_after, wait_before
-from ._turns import Stopped, Turns
+from ._turns import Turn, Turns
 from .contract import AcceptedBatch, Account, BatchMessage, BatchResult
 from .errors import HubError
 
@@ -58,8 +58,9 @@ class _Sending:
         self.turns = Turns(concurrency)
 
     def stop(self) -> None:
-        self._ended.set()
         self.turns.stop()
+        # A batch whose wait ends now asks for a turn, and gets none.
+        self._ended.set()
 
     def _request(
         self, elements: List[_Element], results: Dict[int, BatchResult]
@@ -78,7 +79,6 @@ class _Sending:
                 idempotency_key=None,
                 # A batch that waits for its repeat gives its turn to another one.
                 max_retries=0,
-                stop=self._ended,
             ),
         )
         if len(answer["results"]) < len(elements):
@@ -95,12 +95,11 @@ class _Sending:
                 retry_after = max(retry_after or 0, error.get("retry_after") or 0) or None
         return repeated, retry_after
 
-    def batch(self, elements: List[_Element], turns: Turns, first: Any) -> _Results:
-        """Runs in a thread of its own: it waits for its turn, and before each repeat."""
+    def batch(self, elements: List[_Element], turn: Turn) -> _Results:
+        """Runs in a thread of its own: it waits for its turn, and before each repeat. ``turn``: its first one."""
         batch = elements
         results: Dict[int, BatchResult] = {}
         tries = 0
-        turn = first
         while True:
             turn.wait()
             try:
@@ -121,10 +120,8 @@ class _Sending:
                 elements = repeated
             turn.refused()
             self._call.wait(seconds, self._ended)
-            if self._ended.is_set():
-                raise Stopped
             tries += 1
-            turn = turns.ask(is_repeat=True)
+            turn = self.turns.ask(is_repeat=True)
 
 
 def send_all(
@@ -163,7 +160,7 @@ def send_all(
                 if elements is None:
                     is_at_end = True
                 else:
-                    future = pool.submit(sending.batch, elements, turns, turns.ask())
+                    future = pool.submit(sending.batch, elements, turns.ask())
                     futures.append(future)
                     future.add_done_callback(tell)
             if not futures:

@@ -25,10 +25,10 @@ class Turn:
         self.reductions = 0
 
     def wait(self) -> None:
-        """Raises ``Stopped`` if the turns end before."""
+        """Raises ``Stopped`` if the turns have ended: then the batch is not sent."""
         with self._turns.changed:
             self._turns.changed.wait_for(lambda: self.has_begun or self._turns.is_stopped)
-            if not self.has_begun:
+            if self._turns.is_stopped:
                 raise Stopped
 
     def accepted(self) -> None:
