@@ -1,6 +1,6 @@
 export { CHANGELOG_PATH } from './changelog.ts'
 export { cleanDescription } from './clean-description.ts'
-export { type Deprecation, deprecationHeaders } from './api/deprecation.ts'
+export { deprecationHeaders } from './api/deprecation.ts'
 export * from './api/hub-api.ts'
 export { SEND_CODES } from './api/messages.ts'
 export { description, descriptionText, LICENSE } from './describe.ts'
