@@ -24,6 +24,8 @@ interface Registered extends Pick<SchemaVersion, 'name' | 'version' | 'id'> {
 }
 
 interface Answer {
+  /** What was asked: `GET /subjects`. */
+  readonly request: string
   readonly status: number
   readonly body: unknown
 }
@@ -41,6 +43,19 @@ interface RegistryAddress {
   /** The header `Authorization`, if the registry requires it. */
   readonly authorization?: string
 }
+
+const refused = (reason: RegistryRefused['reason'], detail: string) =>
+  Effect.fail(new RegistryRefused({ reason, detail }))
+
+const readAnswer = (request: string, status: number, text: string): Effect.Effect<Answer, RegistryRefused> =>
+  Result.match(
+    Result.try((): unknown => (text === '' ? null : JSON.parse(text))),
+    {
+      onSuccess: (body) => Effect.succeed({ request, status, body }),
+      // For example the page of a proxy.
+      onFailure: () => refused('unavailable', `${request}: ${status}, and the answer is not JSON`),
+    },
+  )
 
 const requestOf = ({ authorization, url }: RegistryAddress) => {
   const base = url.replace(/\/+$/u, '')
@@ -61,11 +76,11 @@ const requestOf = ({ authorization, url }: RegistryAddress) => {
           },
           ...(body === undefined ? {} : { body: JSON.stringify(body) }),
         })
-        const text = await response.text()
-        return { status: response.status, body: text === '' ? null : (JSON.parse(text) as unknown) }
+        return [`${method} ${path}`, response.status, await response.text()] as const
       },
       catch: (error) => new RegistryRefused({ reason: 'unavailable', detail: String(error) }),
     }).pipe(
+      Effect.flatMap(([asked, status, text]) => readAnswer(asked, status, text)),
       Effect.timeoutOrElse({
         duration: WITHIN,
         orElse: () =>
@@ -78,8 +93,19 @@ const requestOf = ({ authorization, url }: RegistryAddress) => {
 
 const isSuccess = ({ status }: Answer): boolean => status >= 200 && status < 300
 
-const refused = (reason: RegistryRefused['reason'], detail: string) =>
-  Effect.fail(new RegistryRefused({ reason, detail }))
+/** Says nothing about what the registry has. */
+const failed = ({ body, request, status }: Answer) =>
+  refused('unavailable', `${request}: ${status} ${JSON.stringify(body)}`)
+
+/** Reads something from the registry. `null`: the registry does not have it. */
+const find = (
+  request: ReturnType<typeof requestOf>,
+  path: string,
+): Effect.Effect<Answer | null, RegistryRefused> =>
+  Effect.flatMap(request('GET', path), (answer) => {
+    if (isSuccess(answer)) return Effect.succeed(answer)
+    return answer.status === 404 ? Effect.succeed(null) : failed(answer)
+  })
 
 /** Whether the answer contains this schema. */
 const hasSchema = ({ body }: Answer, schema: AvroSchema): boolean => {
@@ -87,8 +113,6 @@ const hasSchema = ({ body }: Answer, schema: AvroSchema): boolean => {
   const same = Result.try(() => isSameSchema(JSON.parse(String(text)) as AvroSchema, schema))
   return Result.isSuccess(same) && same.success
 }
-
-const listIn = ({ body }: Answer): ReadonlyArray<unknown> => (Array.isArray(body) ? body : [])
 
 /** How to avoid the schemas of others. */
 const USE_CONTEXT =
@@ -108,8 +132,8 @@ const missingVersions = Effect.fnUntraced(function* (
   const missing = yield* Effect.filter(
     SCHEMAS,
     Effect.fnUntraced(function* (wanted) {
-      const found = yield* request('GET', versionPath(wanted))
-      if (!isSuccess(found)) return true
+      const found = yield* find(request, versionPath(wanted))
+      if (found === null) return true
       if (!hasSchema(found, wanted.schema)) {
         return yield* refused(
           'other_schema',
@@ -127,8 +151,8 @@ const missingVersions = Effect.fnUntraced(function* (
   yield* Effect.forEach(
     missing,
     Effect.fnUntraced(function* (wanted) {
-      const found = yield* request('GET', `/schemas/ids/${wanted.id}`)
-      if (!isSuccess(found) || hasSchema(found, wanted.schema)) return
+      const found = yield* find(request, `/schemas/ids/${wanted.id}`)
+      if (found === null || hasSchema(found, wanted.schema)) return
       return yield* refused(
         'other_schema',
         `The registry has another schema with id ${wanted.id}, which ${labelOf(wanted)} must have, so nothing was registered. ${USE_CONTEXT}.`,
@@ -138,9 +162,32 @@ const missingVersions = Effect.fnUntraced(function* (
   return missing
 })
 
+/** A subject of others, which the registry has; `null`: there is none. */
+const foreignSubject = Effect.fnUntraced(function* (
+  request: ReturnType<typeof requestOf>,
+): Effect.fn.Return<string | null, RegistryRefused> {
+  const found = yield* find(request, '/subjects')
+  // A registry without subjects answers with an empty list.
+  if (found === null || !Array.isArray(found.body)) {
+    return yield* refused(
+      'unavailable',
+      'GET /subjects: the answer is not a list. Is it the URL of a registry?',
+    )
+  }
+  return found.body.map(String).find((subject) => !OWN_SUBJECTS.has(withoutContext(subject))) ?? null
+})
+
+/**
+ * What registries answer that do not have the mode IMPORT, or whose modes cannot be changed: there is no such path,
+ * method or operation. Another answer would say nothing about the mode.
+ */
+const NO_IMPORT: ReadonlySet<number> = new Set([404, 405, 422, 501])
+
 /** Whether the subject takes chosen ids now. Only a registry with Confluent's modes has this. */
 const beginImport = (request: ReturnType<typeof requestOf>, mode: string) =>
-  Effect.map(request('PUT', `${mode}?force=true`, { mode: 'IMPORT' }), isSuccess)
+  Effect.flatMap(request('PUT', `${mode}?force=true`, { mode: 'IMPORT' }), (answer) =>
+    isSuccess(answer) || NO_IMPORT.has(answer.status) ? Effect.succeed(isSuccess(answer)) : failed(answer),
+  )
 
 /**
  * Registers every version, in ascending order of the ids, under the subject of its record
@@ -152,8 +199,8 @@ export const registerSchemas = Effect.fn('registerSchemas')(function* (
 ): Effect.fn.Return<ReadonlyArray<Registered>, RegistryRefused> {
   const request = requestOf(address)
   const missing = new Set(yield* missingVersions(request))
-  const subjects = listIn(yield* request('GET', '/subjects')).map(String)
-  const foreign = subjects.find((subject) => !OWN_SUBJECTS.has(withoutContext(subject)))
+  // Subjects of others only matter if something is registered.
+  const foreign = missing.size === 0 ? null : yield* foreignSubject(request)
   const register = Effect.fnUntraced(function* (wanted: SchemaVersion) {
     const { id, name, schema, version } = wanted
     const subject = subjectOf(name)
@@ -162,7 +209,7 @@ export const registerSchemas = Effect.fn('registerSchemas')(function* (
     const mode = `/mode/${encodeURIComponent(subject)}`
     const text = { schemaType: 'AVRO', schema: JSON.stringify(schema) }
     const isImporting = yield* beginImport(request, mode)
-    if (!isImporting && foreign !== undefined) {
+    if (!isImporting && foreign !== null) {
       return yield* refused(
         'not_empty',
         `The registry assigns ids itself and has schemas of others, such as ${foreign}, so nothing was registered. Use a registry that only has the schemas of the hub.`,

@@ -20,6 +20,8 @@ const startRegistry = async (options: {
   readonly imports: boolean
   readonly nextId?: number
   readonly subjects?: Readonly<Record<string, ReadonlyArray<Stored>>>
+  /** Failures: status and text by method and path, such as `GET /subjects`. */
+  readonly failing?: ReadonlyMap<string, readonly [status: number, text: string]>
 }) => {
   const subjects = new Map<string, Array<Stored>>(
     Object.entries(options.subjects ?? {}).map(([name, versions]) => [name, [...versions]]),
@@ -60,6 +62,11 @@ const startRegistry = async (options: {
     request.on('data', (chunk: Buffer) => chunks.push(chunk))
     request.once('end', () => {
       const text = Buffer.concat(chunks).toString('utf8')
+      const failure = options.failing?.get(`${request.method} ${request.url!.split('?', 1)[0]}`)
+      if (failure !== undefined) {
+        response.writeHead(failure[0]).end(failure[1])
+        return
+      }
       const [status, body] = answer(request.method!, request.url!, text === '' ? null : JSON.parse(text))
       response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
     })
@@ -161,6 +168,50 @@ describe('registerSchemas', () => {
     const done = await registry.register()
     expect(Result.isFailure(done) && done.failure.reason).toBe('other_id')
     expect([...registry.subjects.values()].flat()).toHaveLength(1)
+  })
+
+  it.each([
+    // Forms of Confluent's API reference: 50001 is an error in the backend data store, and 403 is for no permission.
+    [503, '{"error_code":50001,"message":"Error in the backend data store"}'],
+    [403, '{"error_code":40301,"message":"no"}'],
+    [502, '<html>Bad Gateway</html>'],
+    [429, ''],
+  ])('registers nothing if a check fails with %i', async (status, text) => {
+    const { id } = SCHEMAS[0]!
+    for (const [imports, at] of [
+      [true, 'GET /subjects/hub.ShardOpened/versions/1'],
+      [true, `GET /schemas/ids/${id}`],
+      [false, 'GET /subjects'],
+      [true, 'PUT /mode/hub.MessageAccepted'],
+    ] as const) {
+      await using registry = await startRegistry({ imports, failing: new Map([[at, [status, text]]]) })
+      const { detail, reason } = await failureOf(registry)
+      expect([at, reason]).toEqual([at, 'unavailable'])
+      expect(detail).toContain(`${status}`)
+      expect(detail).toContain(at)
+    }
+  })
+
+  it('registers nothing if the subjects are not a list', async () => {
+    for (const answer of [
+      [200, '{}'],
+      [404, '{"error_code":404,"message":"HTTP 404 Not Found"}'],
+    ] as const) {
+      await using registry = await startRegistry({
+        imports: false,
+        failing: new Map([['GET /subjects', answer]]),
+      })
+      expect((await failureOf(registry)).reason).toBe('unavailable')
+    }
+  })
+
+  it('asks for no other subjects if nothing is missing', async () => {
+    const failing = new Map<string, readonly [number, string]>()
+    await using registry = await startRegistry({ imports: true, failing })
+    expect(Result.isSuccess(await registry.register())).toBe(true)
+    failing.set('GET /subjects', [403, ''])
+    const again = await registry.register()
+    expect(Result.isSuccess(again) && again.success.every(({ how }) => how === 'there')).toBe(true)
   })
 
   it('fails with `unavailable` without a registry', async () => {
