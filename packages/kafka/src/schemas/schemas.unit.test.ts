@@ -1,8 +1,9 @@
 import { assert, describe, it } from '@effect/vitest'
 import avro from 'avsc'
+import { vi } from 'vitest'
 import { fingerprintOf, publicationProblems, publicationsOf, schemaProblems } from './compatibility.ts'
 import { RECORD_NAMES, SCHEMAS, type AvroSchema, type SchemaVersion } from './schemas.ts'
-import { registryAnswer } from '../registry/answers.ts'
+import { registryAnswer, subjectOf } from '../registry/answers.ts'
 
 /** A next version of a published schema, with a correct fingerprint. */
 const next = (of: SchemaVersion, change: (fields: Array<Record<string, unknown>>) => void): SchemaVersion => {
@@ -307,9 +308,39 @@ describe('registryAnswer', () => {
 
     it('refuses a schema whose check would take long', () => {
       const deep = Array.from({ length: 40 }).reduce((items) => ({ type: 'array', items }), 'string')
-      const many = Array.from({ length: 300 }, (_, i) => ({ type: 'fixed', name: `f${i}`, size: 1 }))
+      const many = Array.from({ length: 64 }, (_, i) => ({ type: 'fixed', name: `f${i}`, size: 1 }))
       for (const schema of [deep, many]) {
         assert.deepStrictEqual(codeOf(check('hub.MessageSent/versions/1', schema)), [422, 42201])
+      }
+    })
+
+    it('accepts every schema of the hub with ten more fields', () => {
+      const more = Array.from({ length: 10 }, (_, i) => ({
+        name: `more_${i}`,
+        type: ['null', 'string'],
+        default: null,
+      }))
+      for (const { name, schema, version } of SCHEMAS) {
+        const { fields } = schema as { readonly fields: ReadonlyArray<unknown> }
+        const longer = { ...(schema as object), fields: [...fields, ...more] }
+        const { body } = check(`${subjectOf(name)}/versions/${version}`, longer)
+        assert.deepStrictEqual(body, { is_compatible: true }, `${name} ${version}`)
+      }
+    })
+
+    it('compiles a published version once', () => {
+      const versions = new Set<unknown>(
+        SCHEMAS.filter(({ name }) => name === 'MessageSent').map(({ schema }) => schema),
+      )
+      const forSchema = vi.spyOn(avro.Type, 'forSchema')
+      try {
+        answerOf('hub.MessageSent/versions', sent)
+        forSchema.mockClear()
+        assert.deepStrictEqual(answerOf('hub.MessageSent/versions', sent), { is_compatible: true })
+        assert.isAbove(forSchema.mock.calls.length, 0)
+        assert.isEmpty(forSchema.mock.calls.filter(([schema]) => versions.has(schema)))
+      } finally {
+        forSchema.mockRestore()
       }
     })
   })
