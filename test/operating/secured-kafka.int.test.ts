@@ -1,8 +1,9 @@
 /** The Kafka client of the hub against a broker that requires TLS and SASL authentication. */
-import { randomUUID } from 'node:crypto'
+import { randomUUID, X509Certificate } from 'node:crypto'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import tls from 'node:tls'
 import { assert, describe, it } from '@effect/vitest'
 import {
   ConsumerGroups,
@@ -17,8 +18,18 @@ import {
   layerEventLog,
 } from '@hub/kafka'
 import { connectionFault, invalidSettingOf } from '@hub/config'
-import { type CertificateAuthority, makeCertificateAuthority } from '@hub/testkit'
-import { ConfigProvider, Deferred, Effect, Layer, Redacted } from 'effect'
+import { type CertificateAuthority, makeCertificateAuthority, type ServerCertificate } from '@hub/testkit'
+import {
+  ConfigProvider,
+  Context,
+  Deferred,
+  Effect,
+  Layer,
+  Logger,
+  Redacted,
+  References,
+  Schedule,
+} from 'effect'
 import { afterAll, beforeAll } from 'vitest'
 import { type SecuredKafka, startSecuredKafka } from '../support/secured-kafka.ts'
 
@@ -37,7 +48,7 @@ const credentials = (over: Partial<KafkaCredentials> = {}): KafkaCredentials => 
 const connection = (over: Partial<KafkaConnection> = {}): KafkaConnection => ({
   brokers: kafka.brokers,
   clientId: 'secured-test',
-  tls: { ca: kafka.ca },
+  tls: { ca: kafka.ca, client: null },
   credentials: credentials(),
   ...over,
 })
@@ -96,7 +107,7 @@ describe('a broker that requires TLS and a password', () => {
   it.live('is not trusted if another authority signed its certificate', () =>
     Effect.gen(function* () {
       const other = yield* Effect.promise(makeCertificateAuthority)
-      const error = yield* Effect.flip(describeCluster(connection({ tls: { ca: other.pem } })))
+      const error = yield* Effect.flip(describeCluster(connection({ tls: { ca: other.pem, client: null } })))
       assert.strictEqual(error._tag, 'KafkaUnavailable')
     }),
   )
@@ -119,9 +130,10 @@ describe('a broker that requires a certificate of its clients', () => {
 
   const files = () => ({ certFile: join(folder, 'client.pem'), keyFile: join(folder, 'client.key') })
   const issue = async (authority: CertificateAuthority) => {
-    const { cert, key } = await authority.issue(['127.0.0.1'])
-    writeFileSync(files().certFile, cert)
-    writeFileSync(files().keyFile, key)
+    const issued = await authority.issue(['127.0.0.1'])
+    writeFileSync(files().certFile, issued.cert)
+    writeFileSync(files().keyFile, issued.key)
+    return issued
   }
   const withCertificate = (): KafkaConnection => ({
     brokers: kafka.mutualBrokers,
@@ -185,7 +197,7 @@ describe('a broker that requires a certificate of its clients', () => {
 
   it.live('refuses clients without a certificate, and the sentence names the setting', () =>
     Effect.gen(function* () {
-      const fault = yield* refusal({ ...withCertificate(), tls: { ca: kafka.ca } })
+      const fault = yield* refusal({ ...withCertificate(), tls: { ca: kafka.ca, client: null } })
       assert.include(fault?.sentence, 'HUB_KAFKA_CERT_FILE')
       assert.isTrue(fault?.isRefusal)
     }),
@@ -199,6 +211,69 @@ describe('a broker that requires a certificate of its clients', () => {
       assert.include(fault?.sentence, 'HUB_KAFKA_CERT_FILE')
       yield* Effect.promise(() => issue(kafka.authority))
       yield* describeCluster(withCertificate())
+    }),
+  )
+
+  it.live(
+    'keeps the certificate in use while only one of the files is replaced, and then takes the new one',
+    () =>
+      Effect.gen(function* () {
+        const first = yield* Effect.promise(() => issue(kafka.authority))
+        const sockets: Array<tls.TLSSocket> = []
+        const to: KafkaConnection = {
+          ...withCertificate(),
+          socketFactory: ({ host, port, ssl, onConnect }) => {
+            const socket = tls.connect({ host, port, ...ssl }, onConnect)
+            sockets.push(socket)
+            return socket
+          },
+        }
+        const topic = `secured-${randomUUID()}`
+        yield* createTopics(to, [{ topic, partitions: 1, replicationFactor: 1, config: {} }])
+        const log = Context.get(
+          yield* Layer.build(layerEventLog({ connection: to, partitions: 1 })),
+          EventLog,
+        )
+        /** Ends all connections, and returns the certificates with which new ones append a record. */
+        const certificatesOfNextAppend = Effect.gen(function* () {
+          for (const socket of sockets.splice(0)) socket.destroy()
+          yield* Effect.retry(
+            log.append([
+              { topic, key: 'k', type: 'Something', id: 'one', occurredAt: 0, value: Buffer.from('x') },
+            ]),
+            Schedule.spaced('50 millis'),
+          )
+          const certificates = sockets.flatMap((socket) => socket.getX509Certificate() ?? [])
+          return [...new Set(certificates.map(({ fingerprint256 }) => fingerprint256))]
+        })
+        const fingerprintOf = ({ cert }: ServerCertificate) => new X509Certificate(cert).fingerprint256
+        assert.deepStrictEqual(yield* certificatesOfNextAppend, [fingerprintOf(first)])
+        const second = yield* Effect.promise(() => kafka.authority.issue(['127.0.0.1']))
+        writeFileSync(files().certFile, second.cert)
+        assert.deepStrictEqual(yield* certificatesOfNextAppend, [fingerprintOf(first)])
+        writeFileSync(files().keyFile, second.key)
+        assert.deepStrictEqual(yield* certificatesOfNextAppend, [fingerprintOf(second)])
+      }),
+  )
+
+  it.live('is not reached without a usable certificate, and the log says why', () =>
+    Effect.gen(function* () {
+      yield* Effect.promise(() => issue(kafka.authority))
+      writeFileSync(
+        files().certFile,
+        (yield* Effect.promise(() => kafka.authority.issue(['127.0.0.1']))).cert,
+      )
+      const lines: Array<string> = []
+      const logger = Logger.make(({ fiber, message }) => {
+        lines.push(JSON.stringify([message, fiber.getRef(References.CurrentLogAnnotations)]))
+      })
+      const error = yield* Effect.flip(describeCluster(withCertificate())).pipe(
+        Effect.provide(Logger.layer([logger])),
+      )
+      assert.strictEqual(error._tag, 'KafkaUnavailable')
+      assert.deepStrictEqual(lines, [
+        '[["kafka: the client certificate cannot be used"],{"detail":"the key does not match the certificate"}]',
+      ])
     }),
   )
 })

@@ -1,7 +1,8 @@
 /** Wires the components of command-api into one layer, in the order of the data flow. */
+import type { KeyPairFiles } from '@hub/config'
 import { type Route, ROUTES } from '@hub/contract'
 import type { Counters } from '@hub/counters'
-import { gracefulShutdown, Serving, type TlsFiles } from '@hub/http-server'
+import { gracefulShutdown, Serving } from '@hub/http-server'
 import { type Lifetimes, SECRET_ROTATION_MS } from '@hub/domain'
 import {
   type ErasureTopic,
@@ -56,7 +57,7 @@ interface AppOptions {
   /** Proxies whose `X-Forwarded-For` is used. */
   readonly trustedProxies: Networks
   /** `null` for a listener without TLS. */
-  readonly tls: TlsFiles | null
+  readonly tls: KeyPairFiles | null
   /** The share of the 2xx responses that are logged. Default 1. */
   readonly loggedShare?: number
   /** Time between the announcement of a shutdown and the close of the listener. Default 0. */

@@ -4,13 +4,8 @@ import { readFileSync } from 'node:fs'
 import * as Config from 'effect/Config'
 import * as Effect from 'effect/Effect'
 import * as Result from 'effect/Result'
+import type { KeyPairFiles } from './key-pair.ts'
 import { refineSetting, type Setting, settingError } from './setting.ts'
-
-/** The paths of PEM files. They are read for each connection, because certificates are renewed. */
-export interface ClientCertificate {
-  readonly certFile: string
-  readonly keyFile: string
-}
 
 const read = <A>(setting: Setting<string | null>, parse: (pem: string) => A, otherwise: string) =>
   refineSetting(setting, (file) =>
@@ -26,7 +21,7 @@ const read = <A>(setting: Setting<string | null>, parse: (pem: string) => A, oth
 export const clientCertificateConfig = (
   certFile: Setting<string | null>,
   keyFile: Setting<string | null>,
-): Config.Config<ClientCertificate | null> =>
+): Config.Config<KeyPairFiles | null> =>
   Config.all({
     cert: read(certFile, (pem) => new X509Certificate(pem), 'holds no certificate in PEM'),
     key: read(keyFile, createPrivateKey, 'holds no secret key in PEM without a password'),

@@ -4,4 +4,3 @@ export { FRAMING_MESSAGES, type FramingFault, framingFault, valuesOf } from './f
 export { listenerLayer, type ListenerOptions, type RawAnswer } from './listener.ts'
 export { allowOf, exactPaths, splitUrl } from './paths.ts'
 export { addServingCheck, gracefulShutdown, serve, Serving } from './serving.ts'
-export { type TlsFiles } from './tls.ts'

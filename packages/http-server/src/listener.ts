@@ -9,6 +9,7 @@ import {
 } from 'node:http'
 import type { Server as TlsServer } from 'node:https'
 import type { Socket } from 'node:net'
+import type { KeyPairFiles } from '@hub/config'
 import * as NodeHttpServer from '@effect/platform-node/NodeHttpServer'
 import * as NodeHttpServerRequest from '@effect/platform-node/NodeHttpServerRequest'
 import { Duration, Effect, Layer } from 'effect'
@@ -16,7 +17,7 @@ import { HttpServer, HttpServerRequest, HttpServerResponse } from 'effect/http'
 import { type ConnectionLimits, trackConnections } from './connections.ts'
 import { listenWithMany } from './listeners.ts'
 import { Serving } from './serving.ts'
-import { makeTlsServer, type TlsFiles } from './tls.ts'
+import { makeTlsServer } from './tls.ts'
 
 /** Request line and headers: usually some hundred bytes. The redirect of an identity provider has a long query. */
 const MAX_HEADER_BYTES = 16 * 1024
@@ -124,7 +125,7 @@ interface Ending {
 
 export interface ListenerOptions extends Address, Ending {
   /** `null`: without TLS. */
-  readonly tls: TlsFiles | null
+  readonly tls: KeyPairFiles | null
   readonly limits: ConnectionLimits
   /** Makes the answer to a request that could not be parsed. */
   readonly refusal: (status: number) => RawAnswer

@@ -20,7 +20,7 @@ import {
   topicNames,
 } from '@hub/kafka'
 import { Counters, makeRedisCounters } from '@hub/counters'
-import type { TlsFiles } from '@hub/http-server'
+import type { KeyPairFiles } from '@hub/config'
 import { makeSql, PayloadEncryption, Sql, MasterKeyEncryption } from '@hub/store'
 import { Readiness } from '@hub/telemetry'
 import { eventually, freshDatabase, testBrokers, testRedisUrl, topicPrefix } from '@hub/testkit'
@@ -160,7 +160,7 @@ export const makeDeployment = async () => {
       readonly redisDeadlineMs?: number
       /** In CIDR notation. */
       readonly trustedProxies?: ReadonlyArray<string>
-      readonly tls?: TlsFiles
+      readonly tls?: KeyPairFiles
       readonly lifetimes?: Lifetimes
       /** Receives the log, which is discarded without it. */
       readonly logger?: Layer.Layer<never>

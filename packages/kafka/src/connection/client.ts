@@ -1,9 +1,17 @@
 /** Creates all kafkajs clients of the hub from the settings of the environment. */
-import { readFileSync } from 'node:fs'
-import { caFileConfig, type ClientCertificate, clientCertificateConfig, settings } from '@hub/config'
+import {
+  caFileConfig,
+  clientCertificateConfig,
+  type KeyPair,
+  type KeyPairFiles,
+  KeyPairUnusable,
+  readKeyPair,
+  settings,
+} from '@hub/config'
 import * as Config from 'effect/Config'
 import * as Effect from 'effect/Effect'
 import * as Redacted from 'effect/Redacted'
+import * as Result from 'effect/Result'
 import net from 'node:net'
 import tls from 'node:tls'
 import kafkajs, {
@@ -31,8 +39,8 @@ export interface KafkaCredentials {
 export interface KafkaTls {
   /** In PEM; `null`: Node's certificate authorities. */
   readonly ca: string | null
-  /** Absent or `null`: brokers ask for no certificate. */
-  readonly client?: ClientCertificate | null
+  /** The files of the certificate of the hub. `null`: brokers ask for none. */
+  readonly client: KeyPairFiles | null
 }
 
 export interface KafkaConnection {
@@ -95,24 +103,44 @@ const connectDirectly: ISocketFactory = ({ host, port, ssl, onConnect }) => {
   return socket
 }
 
-/**
- * Opens sockets with the certificate that is in the files now. While they cannot be read, for example because they
- * are being replaced, it uses the previous one.
- */
-const withClientCertificate = (
-  { certFile, keyFile }: ClientCertificate,
-  open: ISocketFactory,
-): ISocketFactory => {
-  let last: { readonly cert: Buffer; readonly key: Buffer } | null = null
-  return ({ ssl, ...socket }) => {
-    try {
-      last = { cert: readFileSync(certFile), key: readFileSync(keyFile) }
-    } catch (error) {
-      if (last === null) throw error
-    }
-    return open({ ...socket, ssl: { ...ssl, ...last } })
-  }
+interface LastRead {
+  /** The last pair that could be used; `null`: none yet. */
+  readonly usable: KeyPair | null
+  /** Why the files cannot be used now; empty: they can. */
+  readonly detail: string
 }
+
+/** For all clients of the process: a new one follows each that has lost its connection. */
+const lastReads = new WeakMap<KeyPairFiles, LastRead>()
+
+/**
+ * Opens sockets with the certificate that is in the files now. While the files cannot be used, for example because
+ * only one of them is replaced yet, it uses the previous one. It throws a `KeyPairUnusable` if there is none.
+ */
+const withClientCertificate =
+  (files: KeyPairFiles, open: ISocketFactory, fork: Fork): ISocketFactory =>
+  ({ ssl, ...socket }) => {
+    const last = lastReads.get(files) ?? { usable: null, detail: '' }
+    const now = Result.match(readKeyPair(files), {
+      onSuccess: (usable): LastRead => ({ usable, detail: '' }),
+      onFailure: ({ detail }): LastRead => ({ ...last, detail }),
+    })
+    lastReads.set(files, now)
+    // Once: while a broker is away, there are many attempts to connect.
+    if (now.detail !== '' && now.detail !== last.detail) fork(logUnusable(now))
+    if (now.usable === null) throw new KeyPairUnusable({ detail: now.detail })
+    return open({ ...socket, ssl: { ...ssl, ...now.usable } })
+  }
+
+const logUnusable = ({ detail, usable }: LastRead): Effect.Effect<void> =>
+  Effect.annotateLogs(
+    Effect.logWarning(
+      usable === null
+        ? 'kafka: the client certificate cannot be used'
+        : 'kafka: the replaced client certificate cannot be used; keeping the previous one',
+    ),
+    { detail },
+  )
 
 export interface KafkaClient {
   readonly kafka: Kafka
@@ -135,10 +163,10 @@ export type Fork = (effect: Effect.Effect<void>) => unknown
 /** Creates a client that logs through Effect's logger (`fork`). It does not connect yet. */
 export const makeKafka = (connection: KafkaConnection, options: ClientOptions, fork: Fork): KafkaClient => {
   const { brokers, tls: secured } = connection
-  const client = secured?.client ?? null
+  const files = secured?.client ?? null
   const open = connection.socketFactory ?? connectDirectly
   const { destroy, isDestroyed, socketFactory } = trackConnections(
-    destroySilent(ignoreUnrefOfClosed(client === null ? open : withClientCertificate(client, open))),
+    destroySilent(ignoreUnrefOfClosed(files === null ? open : withClientCertificate(files, open, fork))),
   )
   const first = brokers.length === 0 ? 0 : (options.firstBrokerIndex ?? 0) % brokers.length
   const kafka = new kafkajs.Kafka({

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { assert, describe, it } from '@effect/vitest'
 import { makeCertificateAuthority } from '@hub/testkit'
 import { Effect } from 'effect'
-import { loadKeyPair } from './tls.ts'
+import { readKeyPair } from './key-pair.ts'
 
 describe('a key pair', () => {
   it.effect('is validated before its use', () =>
@@ -16,20 +16,21 @@ describe('a key pair', () => {
       const [one, other] = yield* Effect.promise(() =>
         Promise.all([authority.issue(['127.0.0.1']), authority.issue(['127.0.0.1'])]),
       )
-      const load = (cert: string, key: string) => {
+      const read = Effect.suspend(() => Effect.fromResult(readKeyPair(files)))
+      const written = (cert: string, key: string) => {
         writeFileSync(files.certFile, cert)
         writeFileSync(files.keyFile, key)
-        return loadKeyPair(files)
+        return read
       }
-      assert.strictEqual((yield* Effect.flip(loadKeyPair(files))).detail, 'ENOENT')
-      assert.deepStrictEqual(yield* load(one.cert, one.key), one)
+      assert.strictEqual((yield* Effect.flip(read)).detail, 'ENOENT')
+      assert.deepStrictEqual(yield* written(one.cert, one.key), one)
       for (const [cert, key] of [
         [one.cert, other.key],
         ['', one.key],
         [one.cert, 'not a key'],
         ['not a certificate', one.key],
       ] as const) {
-        const { message } = yield* Effect.flip(load(cert, key))
+        const { message } = yield* Effect.flip(written(cert, key))
         assert.include(message, 'cannot be used')
         assert.notInclude(message, 'not a')
       }
