@@ -17,17 +17,20 @@ export interface TracingSettings {
 
 const PATH = '/v1/traces'
 
+const withoutSlash = (path: string): string => (path.endsWith('/') ? path.slice(0, -1) : path)
+
 /** Adds the path of OTLP/HTTP to a base URL. */
 const below = (base: string): string => {
   const url = new URL(base)
-  url.pathname = `${url.pathname.replace(/\/$/u, '')}${PATH}`
+  url.pathname = `${withoutSlash(url.pathname)}${PATH}`
   return url.href
 }
 
 /** `HUB_OTLP_URL` may be the complete address. */
 const hubUrl = (given: string): string => {
   const url = new URL(given)
-  url.pathname = url.pathname.replace(/\/v1\/traces\/?$/u, '')
+  const path = withoutSlash(url.pathname)
+  if (path.endsWith(PATH)) url.pathname = path.slice(0, -PATH.length)
   return below(url.href)
 }
 
