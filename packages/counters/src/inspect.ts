@@ -3,6 +3,7 @@ import { Data, Effect, Redacted } from 'effect'
 import { Redis } from 'ioredis'
 import { keyNames } from './keys.ts'
 import { codeOf } from './link.ts'
+import { infoField, isClusterNode } from './server-info.ts'
 
 export interface RedisState {
   readonly version: string
@@ -25,9 +26,6 @@ export class RedisUnusable extends Data.TaggedError('RedisUnusable')<{
 }> {}
 
 const CONNECT_WITHIN_MS = 2000
-
-const field = (info: string, name: string): string =>
-  new RegExp(`^${name}:(.*)$`, 'mu').exec(info)?.[1]?.trim() ?? 'unknown'
 
 /** Reads the state once, over its own connection. The caller sets a timeout. */
 export const readRedis = (options: {
@@ -56,7 +54,7 @@ export const readRedis = (options: {
         try: async (): Promise<RedisState> => {
           await redis.connect()
           const info = await redis.info()
-          if (field(info, 'cluster_enabled') === '1') throw new RedisUnusable({ detail: 'CLUSTER' })
+          if (isClusterNode(info)) throw new RedisUnusable({ detail: 'CLUSTER' })
           const before = Date.now()
           const startedAt = performance.now()
           const [seconds, microseconds] = await redis.time()
@@ -65,8 +63,8 @@ export const readRedis = (options: {
           const policy = await redis.config('GET', 'maxmemory-policy').catch(() => null)
           const today = await redis.get(keyNames(options.prefix).daily(options.day))
           return {
-            version: field(info, 'redis_version'),
-            role: field(info, 'role'),
+            version: infoField(info, 'redis_version'),
+            role: infoField(info, 'role'),
             evictionPolicy: Array.isArray(policy) && typeof policy[1] === 'string' ? policy[1] : null,
             latencyMs,
             clockMs: redisMs - (before + latencyMs / 2),

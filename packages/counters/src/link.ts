@@ -15,6 +15,7 @@ import { afterAnswer, deadlineOf, type DeadlineLimits, expectedOf, type Latency 
 import { type CounterName, replaced, type ReplacedReason, showLatency, unavailable } from './metrics.ts'
 import { CountersUnavailable } from './port.ts'
 import { type ScriptName, SCRIPTS } from './scripts.ts'
+import { isClusterNode } from './server-info.ts'
 
 /** What waits for a call. */
 type CallKind = 'quick' | 'verdict' | 'background'
@@ -155,6 +156,14 @@ const withDeadline = <A>(
     )
     return Effect.sync(() => clearTimeout(timer))
   })
+
+/** A check of the server passes if the server refuses its command: hosted servers do not allow all of them. */
+const ifAllowed = (check: Effect.Effect<void, CountersUnavailable>) =>
+  Effect.catchIf(
+    check,
+    ({ reason }) => reason === 'failed',
+    () => Effect.void,
+  )
 
 interface ConnectionEvents {
   readonly onSilent: () => void
@@ -325,22 +334,13 @@ export const makeLink = (options: LinkOptions): Effect.Effect<Link, never, Scope
                 'counters: Redis may evict keys, and would lose flood windows unnoticed; set maxmemory-policy to noeviction',
               ).pipe(Effect.annotateLogs({ policy }))
         }),
-        // Hosted servers do not allow clients to read their configuration.
-        Effect.catchTag('CountersUnavailable', (failure) =>
-          failure.reason === 'failed' ? Effect.void : Effect.fail(failure),
-        ),
+        ifAllowed,
       )
 
-    /** A node of a cluster has only some of the keys. A server that does not allow `INFO` is not refused. */
     const refuseCluster = (redis: Redis) =>
       withDeadline(() => redis.info('cluster'), CONNECT_STEP_MS).pipe(
-        Effect.flatMap((info) =>
-          /^cluster_enabled:1\r?$/mu.test(info) ? Effect.fail(inCluster) : Effect.void,
-        ),
-        Effect.catchIf(
-          ({ reason }) => reason === 'failed',
-          () => Effect.void,
-        ),
+        Effect.flatMap((info) => (isClusterNode(info) ? Effect.fail(inCluster) : Effect.void)),
+        ifAllowed,
       )
 
     const open = (redis: Redis, digests: ReadonlyMap<string, string>, measured: number): Connection => {
