@@ -80,6 +80,16 @@ const decodeClientCertificate = (
   return Result.succeed({ certificate, privateKey })
 }
 
+/** The members beside `url`, in the order of their checks. One that is absent has the value of a new subscription. */
+const decodeMembers = (object: JsonObject): Result.Result<Omit<WebhookEndpointToCreate, 'url'>, ApiError> =>
+  Result.gen(function* () {
+    const eventTypes = yield* decodeEventTypes(member(object, 'event_types'))
+    const description = yield* decodeDescription(member(object, 'description'))
+    const headers = yield* decodeWebhookHeaders(member(object, 'headers'))
+    const clientCertificate = yield* decodeClientCertificate(member(object, 'client_certificate'))
+    return { eventTypes, description, headers, clientCertificate }
+  })
+
 /**
  * Checks the body of a subscription creation: `url`, then `event_types`, `description`, `headers` and
  * `client_certificate`. Fails with `invalid_parameter` if `url` is absent or not a string, if
@@ -94,19 +104,7 @@ export const decodeWebhookEndpointCreate = (
 ): Result.Result<WebhookEndpointToCreate, ApiError> => {
   const url = member(object, 'url')
   if (typeof url !== 'string') return invalid('url', REQUIRED_STRING)
-  const eventTypes = decodeEventTypes(member(object, 'event_types'))
-  if (Result.isFailure(eventTypes)) return Result.fail(eventTypes.failure)
-  const description = decodeDescription(member(object, 'description'))
-  if (Result.isFailure(description)) return Result.fail(description.failure)
-  const headers = decodeWebhookHeaders(member(object, 'headers'))
-  if (Result.isFailure(headers)) return Result.fail(headers.failure)
-  return Result.map(decodeClientCertificate(member(object, 'client_certificate')), (clientCertificate) => ({
-    url,
-    eventTypes: eventTypes.success,
-    description: description.success,
-    headers: headers.success,
-    clientCertificate,
-  }))
+  return Result.map(decodeMembers(object), (members) => ({ url, ...members }))
 }
 
 /** Checks the body of a subscription change, with the rules of a creation for each member. */
@@ -115,23 +113,17 @@ export const decodeWebhookEndpointUpdate = (
 ): Result.Result<WebhookEndpointChanges, ApiError> => {
   const url = member(object, 'url')
   if (url !== undefined && typeof url !== 'string') return invalid('url', NOT_NULL)
-  const given = member(object, 'event_types')
-  const eventTypes = decodeEventTypes(given)
-  if (Result.isFailure(eventTypes)) return Result.fail(eventTypes.failure)
-  const note = member(object, 'description')
-  const description = decodeDescription(note)
-  if (Result.isFailure(description)) return Result.fail(description.failure)
-  const givenHeaders = member(object, 'headers')
-  const headers = decodeWebhookHeaders(givenHeaders)
-  if (Result.isFailure(headers)) return Result.fail(headers.failure)
-  const givenCertificate = member(object, 'client_certificate')
-  return Result.map(decodeClientCertificate(givenCertificate), (clientCertificate) => ({
-    ...(url === undefined ? undefined : { url }),
-    ...(given === undefined ? undefined : { eventTypes: eventTypes.success }),
-    ...(note === undefined ? undefined : { description: description.success }),
-    ...(givenHeaders === undefined ? undefined : { headers: headers.success }),
-    ...(givenCertificate === undefined ? undefined : { clientCertificate }),
-  }))
+  const isSent = (name: string): boolean => member(object, name) !== undefined
+  return Result.map(
+    decodeMembers(object),
+    ({ clientCertificate, description, eventTypes, headers }): WebhookEndpointChanges => ({
+      ...(url === undefined ? undefined : { url }),
+      ...(isSent('event_types') ? { eventTypes } : undefined),
+      ...(isSent('description') ? { description } : undefined),
+      ...(isSent('headers') ? { headers } : undefined),
+      ...(isSent('client_certificate') ? { clientCertificate } : undefined),
+    }),
+  )
 }
 
 interface SecretRotation {
