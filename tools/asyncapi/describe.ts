@@ -2,7 +2,15 @@
  * The AsyncAPI 3 document of what the hub sends by itself: the records of its topics, and the webhooks. It follows
  * from the catalogue of topics, the Avro schemas and the API description. Pure.
  */
-import { CONTRACT_VERSION, description, isJsonObject, type Json, type JsonObject } from '@hub/contract'
+import {
+  CONTRACT_VERSION,
+  description,
+  isJsonObject,
+  type Json,
+  type JsonObject,
+  referredBy,
+  rewriteSchemas,
+} from '@hub/contract'
 import {
   DEAD_LETTER_HEADERS,
   deadLetterTopic,
@@ -109,36 +117,14 @@ const topicChannels = (): ReadonlyArray<readonly [name: string, channel: JsonObj
   })
 }
 
-const REFERENCE = '#/components/schemas/'
-
-/** The schemas that a value refers to, directly or by others. */
-const schemasIn = (
-  value: Json,
-  schemas: JsonObject,
-  found: Map<string, Json> = new Map(),
-): Map<string, Json> => {
-  for (const match of JSON.stringify(value).matchAll(/"\$ref":"#\/components\/schemas\/([^"]+)"/gu)) {
-    const [, name = ''] = match
-    if (found.has(name)) continue
-    const schema = schemas[name] ?? null
-    found.set(name, schema)
-    schemasIn(schema, schemas, found)
-  }
-  return found
-}
+const EVENT_BATCH = { $ref: '#/components/schemas/EventBatch' }
 
 /**
  * A schema of OpenAPI 3.1 as one of AsyncAPI, which extends an older JSON Schema. Nothing beside a reference counts
  * there. Its discriminator has no mapping and selects among schemas that inherit; the types of events are constants,
  * so that each event fits one schema without it.
  */
-const asAsyncApiSchema = (value: Json): Json => {
-  if (Array.isArray(value)) return value.map(asAsyncApiSchema)
-  if (!isJsonObject(value)) return value
-  const { discriminator: _, $ref: target, ...rest } = value
-  const beside = Object.fromEntries(
-    Object.entries(rest).map(([name, inner]) => [name, asAsyncApiSchema(inner)]),
-  )
+const asAsyncApiSchema = ({ discriminator: _, $ref: target, ...beside }: JsonObject): JsonObject => {
   if (target === undefined) return beside
   return Object.keys(beside).length === 0 ? { $ref: target } : { allOf: [{ $ref: target }], ...beside }
 }
@@ -173,7 +159,7 @@ const webhookMessage = (): JsonObject => {
       parameters.map(({ name }) => name),
       Object.fromEntries(properties) as JsonObject,
     ),
-    payload: { $ref: `${REFERENCE}EventBatch` },
+    payload: EVENT_BATCH,
     examples,
   }
 }
@@ -185,6 +171,9 @@ export const asyncApi = (): JsonObject => {
   const channels = topicChannels()
   const records = [...new Set(channels.flatMap(([, { messages }]) => Object.keys(messages as JsonObject)))]
   const schemas = objectAt(description(), 'components', 'schemas')
+  const used = Object.fromEntries(
+    [...referredBy(EVENT_BATCH, schemas)].toSorted().map((name) => [name, objectAt(schemas, name)]),
+  )
   const operation = (channel: string, messages: ReadonlyArray<string>, more: JsonObject): JsonObject => ({
     action: 'send',
     channel: { $ref: `#/channels/${channel}` },
@@ -247,13 +236,7 @@ export const asyncApi = (): JsonObject => {
         ...Object.fromEntries(records.map((name) => [name, recordMessage(name)])),
         EventBatch: webhookMessage(),
       },
-      schemas: asAsyncApiSchema(
-        Object.fromEntries(
-          [...schemasIn({ $ref: `${REFERENCE}EventBatch` }, schemas)].toSorted(([a], [b]) =>
-            a < b ? -1 : 1,
-          ),
-        ),
-      ),
+      schemas: rewriteSchemas(used, asAsyncApiSchema),
     },
   }
 }

@@ -62,15 +62,17 @@ export const openEnumerations = (schema: JsonObject): JsonObject =>
 
 const REFERENCE = '#/components/schemas/'
 
-/** The names of the schemas that a value refers to, directly or by others. */
-const referredBy = (value: Json, schemas: JsonObject, found: Set<string> = new Set()): Set<string> => {
+/** The names of the schemas that a value refers to, directly or by others. Throws if one of them does not exist. */
+export const referredBy = (value: Json, schemas: JsonObject, found: Set<string> = new Set()): Set<string> => {
   rewriteSchemas(value, (object) => {
     const target = object['$ref']
     if (typeof target === 'string' && target.startsWith(REFERENCE)) {
       const name = target.slice(REFERENCE.length)
+      const schema = schemas[name]
+      if (schema === undefined) throw new Error(`there is no schema ${name}`)
       if (!found.has(name)) {
         found.add(name)
-        referredBy(schemas[name] ?? null, schemas, found)
+        referredBy(schema, schemas, found)
       }
     }
     return object
