@@ -3,6 +3,7 @@
  * The checks of its creation, so that no attempt fails because of a certificate that could never work. Source:
  * SUB-36, SUB-37; RFC 7468 (PEM), RFC 5246, 7.4.2 (order of the chain), RFC 5280, 4.2.1.12 (purposes).
  */
+import type { ClientCertificateView } from '@hub/domain'
 import { Data } from 'effect'
 import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto'
 import { createSecureContext } from 'node:tls'
@@ -12,14 +13,6 @@ export interface ClientCertificate {
   readonly certificate: string
   /** PEM. Secret. */
   readonly privateKey: string
-}
-
-/** What is shown of a certificate. */
-export interface ClientCertificateFacts {
-  /** SHA-256 of the certificate, as `openssl x509 -fingerprint -sha256` prints it. */
-  readonly fingerprint: string
-  /** Milliseconds since the epoch. */
-  readonly notAfter: number
 }
 
 /** 422 `invalid_parameter`. Clients may see `message`: it contains nothing of the certificate and the key. */
@@ -90,7 +83,7 @@ const isUsable = ({ certificate, privateKey }: ClientCertificate): boolean => {
 export const checkClientCertificate = (
   given: ClientCertificate,
   now: number,
-): ClientCertificateFacts | ClientCertificateRefused => {
+): ClientCertificateView | ClientCertificateRefused => {
   const certificates = readCertificates(given.certificate)
   if (certificates instanceof ClientCertificateRefused) return certificates
   const [leaf, ...chain] = certificates

@@ -7,8 +7,19 @@ import type { SubscriptionStatus } from './health.ts'
 export interface ClientCertificateView {
   /** SHA-256 of the certificate, as `openssl x509 -fingerprint -sha256` prints it. */
   readonly fingerprint: string
+  /** Milliseconds since the epoch. */
   readonly notAfter: number
 }
+
+/** The client certificate of a subscription in an answer. */
+export interface ClientCertificateObject {
+  readonly fingerprint_sha256: string
+  readonly not_after: string
+}
+
+/** `null`: the subscription has none. */
+export const clientCertificateObject = (view: ClientCertificateView | null): ClientCertificateObject | null =>
+  view === null ? null : { fingerprint_sha256: view.fingerprint, not_after: toTimestamp(view.notAfter) }
 
 /** The data behind the view. Times are milliseconds since the epoch. */
 export interface SubscriptionView {
@@ -45,10 +56,7 @@ interface SubscriptionObject {
   readonly consecutive_failures: number
   readonly secret_rotation_ends_at: string | null
   readonly header_names: ReadonlyArray<string>
-  readonly client_certificate: {
-    readonly fingerprint_sha256: string
-    readonly not_after: string
-  } | null
+  readonly client_certificate: ClientCertificateObject | null
 }
 
 const timestampOf = (at: number | null): string | null => (at === null ? null : toTimestamp(at))
@@ -68,13 +76,7 @@ export const subscriptionObject = (view: SubscriptionView, now: number): Subscri
   secret_rotation_ends_at:
     view.rotationEndsAt !== null && view.rotationEndsAt > now ? toTimestamp(view.rotationEndsAt) : null,
   header_names: view.headerNames,
-  client_certificate:
-    view.clientCertificate === null
-      ? null
-      : {
-          fingerprint_sha256: view.clientCertificate.fingerprint,
-          not_after: toTimestamp(view.clientCertificate.notAfter),
-        },
+  client_certificate: clientCertificateObject(view.clientCertificate),
 })
 
 /**

@@ -1,6 +1,13 @@
 /** Webhook subscriptions of all accounts: their health and backlog, and how to enable one. */
 import { settings } from '@hub/config'
-import { encodeId, EVENT_TYPES, MODES, SUBSCRIPTION_STATUSES, toTimestamp } from '@hub/domain'
+import {
+  clientCertificateObject,
+  encodeId,
+  EVENT_TYPES,
+  MODES,
+  SUBSCRIPTION_STATUSES,
+  toTimestamp,
+} from '@hub/domain'
 import { encodeOutboxRow, subscriptionChangedRecord, topicNames } from '@hub/kafka'
 import { CommandOutbox, type Queries, Sql, uuidOf, WebhooksBatches, WebhooksEndpoints } from '@hub/store'
 import { enableSubscription, type EnableResult } from '@hub/webhooks'
@@ -45,7 +52,6 @@ const toValue =
   (backlogs: ReadonlyMap<string, WebhooksBatches.Backlog>) =>
   (row: WebhooksEndpoints.OwnedSubscriptionRow): WebhookEndpoint => {
     const backlog = backlogs.get(row.id)
-    const certificate = WebhooksEndpoints.clientCertificateOf(row)
     return {
       id: encodeId('we', row.id),
       object: 'webhook_endpoint',
@@ -63,10 +69,7 @@ const toValue =
         next_attempt_at: optionalTimestamp(backlog?.next_attempt_at?.getTime() ?? null),
       },
       header_names: row.header_names,
-      client_certificate:
-        certificate === null
-          ? null
-          : { fingerprint_sha256: certificate.fingerprint, not_after: toTimestamp(certificate.notAfter) },
+      client_certificate: clientCertificateObject(WebhooksEndpoints.clientCertificateOf(row)),
       created_at: toTimestamp(row.created_at.getTime()),
     }
   }
