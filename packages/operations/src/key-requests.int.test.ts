@@ -86,6 +86,16 @@ describe('a live key of a hub that needs two persons', () => {
     const { id } = await database.run(OLGA, KeyRequests.requestRotation, rotation)
     // A request of an earlier version has no scopes.
     await database.sql`UPDATE command.key_requests SET scopes = NULL WHERE id = ${id}`
+    const shown = await database.run(PAUL, KeyRequests.list, {
+      account: account.id,
+      open: true,
+      limit: 1,
+      cursor: null,
+    })
+    assert.deepStrictEqual(
+      shown.data.map((request) => [request.id, request.scopes]),
+      [[id, ['send', 'read']]],
+    )
     assert.deepStrictEqual((await database.run(PAUL, KeyRequests.confirm, { id })).scopes, ['send', 'read'])
     await database.sql`DELETE FROM command.key_requests WHERE id IN (${made.id}, ${id})`
   })

@@ -204,14 +204,11 @@ export const confirm = defineUseCase({
     const account = encodeId('acc', found.account)
     const { overlap_seconds: overlap, replaces: oldUuid } = found
     if (oldUuid === null) yield* requireCertified(account)
-    // A request of an earlier version has no scopes, so those of the replaced key apply.
-    const replaced = oldUuid === null ? null : yield* query((q) => CommandApiKeys.read(q, oldUuid))
-    const scopes = replaced === null ? found.scopes : replaced.scopes
     const { key, row } = yield* generateKey({
       account: found.account,
       mode: 'live',
       allowed: found.allowed,
-      scopes,
+      scopes: found.scopes,
       expiresAfter: found.expires_after_seconds,
     })
     const outcome = yield* sql.transaction(
@@ -250,7 +247,7 @@ export const confirm = defineUseCase({
       account,
       mode: 'live' as const,
       allowed_addresses: found.allowed,
-      scopes: scopeNames(scopes),
+      scopes: scopeNames(found.scopes),
       expires_at: optionalTimestamp(issued?.expires_at?.getTime() ?? null),
       replaces: outcome,
     }

@@ -1,12 +1,12 @@
 /** `command.key_requests`: live keys that one person requests and another one confirms. Ids are UUIDs. */
 import type { KeyScopes } from '@hub/domain'
-import { type CommandApiKeys, CONFIRMED_WITHIN_SECONDS, type Person, type Queries } from '@hub/store'
+import { CommandApiKeys, CONFIRMED_WITHIN_SECONDS, type Person, type Queries } from '@hub/store'
 
 export interface KeyRequest {
   readonly id: string
   readonly account: string
   readonly allowed: ReadonlyArray<string> | null
-  /** Of the requested key. */
+  /** Of the requested key: those of the key that it replaces, if any. */
   readonly scopes: KeyScopes
   readonly expires_after_seconds: number | null
   readonly requested_by: string
@@ -31,10 +31,12 @@ export interface KeyRequest {
 /** A condition: the request can be confirmed. */
 const isOpen = (q: Queries) => q`confirmed_at IS NULL AND expires_at > now() AND requested_by_id IS NOT NULL`
 
+/** A request of an earlier version has no scopes, also where the replaced key has some. */
 const columns = (q: Queries) => q`
-  id, account, allowed_addresses::text[] AS allowed, scopes, expires_after_seconds, requested_by, requested_by_id,
-  requested_at, expires_at, confirmed_by, confirmed_at, key, replaces, overlap_seconds, ${isOpen(q)} AS is_open,
-  expires_at <= now() AS is_expired`
+  id, account, allowed_addresses::text[] AS allowed,
+  CASE WHEN replaces IS NULL THEN scopes ELSE ${CommandApiKeys.scopesOf(q, 'key_requests.replaces')} END AS scopes,
+  expires_after_seconds, requested_by, requested_by_id, requested_at, expires_at, confirmed_by, confirmed_at, key,
+  replaces, overlap_seconds, ${isOpen(q)} AS is_open, expires_at <= now() AS is_expired`
 
 /** PostgreSQL rejects a network whose host bits are set (22P02). */
 export const insert = async (

@@ -5,7 +5,7 @@
  * Owner: command-api, which authenticates requests. Hub staff manage keys. Ids here are UUIDs.
  */
 import { type KeyScopes, type Mode, scopedKeyDigest } from '@hub/domain'
-import { firstRow, type Queries } from '../../sql.ts'
+import { firstRow, type Queries, type SqlFragment } from '../../sql.ts'
 
 export interface ApiKeyRow {
   readonly id: string
@@ -60,6 +60,10 @@ const columns = (q: Queries) => q`
 /** A condition: the row is that of the key with this digest, with or without scopes. */
 export const isKey = (q: Queries, digest: string) =>
   q`hash IN (decode(${digest}, 'hex'), decode(${scopedKeyDigest(digest)}, 'hex'))`
+
+/** The scopes of the key whose id is in a column of the surrounding statement. */
+export const scopesOf = (q: Queries, id: string): SqlFragment =>
+  q`(SELECT k.scopes FROM command.api_keys k WHERE k.id = ${q(id)})`
 
 /** Returns whether the key was inserted. An existing one does not change. */
 export const insert = async (
