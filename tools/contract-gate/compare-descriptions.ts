@@ -406,17 +406,22 @@ const compareWebhooks = (
   })
 }
 
-/** The changes of a description. `today` decides whether a deprecated part may go. */
+/**
+ * The changes of a description. `today` decides whether a deprecated part may go. `readsOlderAnswers`: a client of the
+ * new description also reads answers of a server of the old one, so a new field of an answer must be optional.
+ */
 export const compareDescriptions = (
   base: JsonObject,
   next: JsonObject,
   today: string,
+  readsOlderAnswers = false,
 ): ReadonlyArray<Change> => {
   const context: Context = {
     base,
     next,
     today,
     hasNewerVersion: false,
+    readsOlderAnswers,
     open: new Set(),
     compared: new Map(),
     unchanged: unchangedIn(base, next),

@@ -721,6 +721,33 @@ describe('the gate allows', () => {
   })
 })
 
+describe('the gate of an API whose clients also read answers of its previous version', () => {
+  const changesOf = (change: (api: Changeable) => void) => {
+    const is = base()
+    change(is)
+    return compareDescriptions(base() as JsonObject, is as JsonObject, TODAY, true)
+  }
+  const addField = (api: Changeable) => (response(api).properties.more = { type: 'string' })
+
+  it('stops a new field that every answer must have', () => {
+    const found = changesOf((api) => {
+      addField(api)
+      response(api).required.push('more')
+    })
+    expect(found).toContainEqual({
+      kind: 'breaking',
+      rule: 'required-field-added',
+      where: 'GET /v1/things/{id} → 200 application/json.more',
+    })
+  })
+
+  it('allows a new field that may be absent', () => {
+    expect([...new Set(changesOf(addField).map(({ kind, rule }) => `${kind} ${rule}`))]).toEqual([
+      'additive field-added',
+    ])
+  })
+})
+
 describe('a deprecated operation', () => {
   const since = (days: number) => (api: Changeable) => {
     thing(api).deprecated = true

@@ -374,7 +374,7 @@ const compareProperties = (
     where: `${where}.${name}`,
   })
   const added = (name: string): Change =>
-    isRequest && needs.has(name)
+    (isRequest || context.readsOlderAnswers) && needs.has(name)
       ? breaking('required-field-added', `${where}.${name}`)
       : additive('field-added', `${where}.${name}`)
   return [

@@ -19,6 +19,8 @@ export interface Context {
   readonly today: string
   /** Whether the new document has the compared path in a newer version, such as `/v2/messages`. */
   readonly hasNewerVersion: boolean
+  /** Whether a client of the new document also reads answers of a server of the old one. */
+  readonly readsOlderAnswers: boolean
   /** Pairs of references in comparison, so that recursive schemas end. */
   readonly open: ReadonlySet<string>
   /** The changes of named schemas that were compared before, with the place inside the schema. */

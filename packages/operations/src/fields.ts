@@ -12,7 +12,7 @@ import {
   toTimestamp,
 } from '@hub/domain'
 import { maskNumbers } from '@hub/telemetry'
-import { Schema } from 'effect'
+import { Effect, Schema } from 'effect'
 
 /** A public id: `acc_…`. */
 export const publicId = (prefix: IdPrefix) =>
@@ -43,6 +43,13 @@ export const Day = Schema.String.check(
 
 /** A time in milliseconds since the epoch, as an optional field of an output. */
 export const optionalTimestamp = (ms: number | null): string | null => (ms === null ? null : toTimestamp(ms))
+
+/**
+ * A field of an output that the last release does not have. Its operations API leaves the field out, and hubctl reads
+ * `absent` then. The API of this version always sends it. Source: docs/versioning.md, hubctl and the operations API.
+ */
+export const addedField = <Field extends Schema.Top>(field: Field, absent: Field['Encoded']) =>
+  field.pipe(Schema.withDecodingDefaultKey(Effect.succeed(absent)))
 
 /** The hash by which topics, tables and events name a recipient. */
 export const RecipientHash = Schema.String.check(Schema.isPattern(/^[0-9a-f]{64}$/u)).annotate({

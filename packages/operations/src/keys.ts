@@ -19,7 +19,7 @@ import { Effect, Schema } from 'effect'
 import { requireAccount } from './accounts.ts'
 import { isCertified } from './certification.ts'
 import { inputInvalid, refused } from './failures.ts'
-import { Mode, publicId, Timestamp } from './fields.ts'
+import { addedField, Mode, publicId, Timestamp } from './fields.ts'
 import { generateId } from './ids.ts'
 import { decodeRowCursor, listOf, pageFields, pageOf, rowKey } from './pages.ts'
 import { query } from './sql.ts'
@@ -54,8 +54,8 @@ export const WantedScopes = Schema.optionalKey(
   }),
 )
 
-/** The scopes of a key. */
-export const KeptScopes = Scopes.annotate({ description: 'What the key may do.' })
+/** The scopes of a key. An operations API of an earlier version knows only keys that may do everything. */
+export const KeptScopes = addedField(Scopes.annotate({ description: 'What the key may do.' }), SCOPES)
 
 /** A key that lives longer is better replaced than extended: ten years. */
 export const MAX_LIFETIME_SECONDS = 3660 * 86_400

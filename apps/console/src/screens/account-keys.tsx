@@ -17,6 +17,13 @@ const networksText = (networks: ReadonlyArray<string> | null): string =>
       ? strings.accounts.nowhere
       : networks.join(', ')
 
+/** What a key may do, with a sentence for each. */
+const SCOPES = Object.entries(strings.accounts.scopeNames)
+
+/** Without scopes, an API of the previous version has answered: it knows only keys that may do everything. */
+const scopesText = (scopes: ReadonlyArray<string> = SCOPES.map(([scope]) => scope)): string =>
+  scopes.join(', ')
+
 /** When a key ends: a replaced key works until its revocation. `null`: never. */
 const endOf = ({ expires_at, revoked_at }: ApiKey): string | null => {
   const [first = null] = [expires_at, revoked_at].filter((at) => at !== null).toSorted()
@@ -36,16 +43,16 @@ const KEYS: ReadonlyArray<Column<ApiKey>> = [
   { title: strings.accounts.lastUsed, cell: ({ last_used_at }) => <Time at={last_used_at} /> },
   { title: strings.accounts.lastUsedFrom, cell: ({ last_used_from }) => <code>{last_used_from}</code> },
   { title: strings.accounts.networks, cell: ({ allowed_addresses }) => networksText(allowed_addresses) },
-  { title: strings.accounts.scopes, cell: ({ scopes }) => scopes.join(', ') },
+  { title: strings.accounts.scopes, cell: ({ scopes }) => scopesText(scopes) },
   { title: strings.accounts.ends, cell: (key) => <Time at={endOf(key)} /> },
   { title: strings.columns.created, cell: ({ created_at }) => <Time at={created_at} /> },
 ]
 
-/** What a key may do, with a sentence for each. */
-const SCOPES = Object.entries(strings.accounts.scopeNames)
-
-const scopesOf = (fields: FormData): ReadonlyArray<string> =>
-  SCOPES.map(([scope]) => scope).filter((scope) => fields.has(`scope_${scope}`))
+/** The scopes in a form, as the input of the API. All of them are left out: the previous version has no such field. */
+const scopesOf = (fields: FormData): { readonly scopes?: ReadonlyArray<string> } => {
+  const scopes = SCOPES.map(([scope]) => scope).filter((scope) => fields.has(`scope_${scope}`))
+  return scopes.length === SCOPES.length ? {} : { scopes }
+}
 
 const HOUR_SECONDS = 3600
 const DAY_SECONDS = 86_400
@@ -101,7 +108,7 @@ const IssueKey = ({
       const networks = networksOf(fields)
       const key = {
         allowed_addresses: networks.length === 0 ? null : networks,
-        scopes: scopesOf(fields),
+        ...scopesOf(fields),
         expires_after_seconds: lifetimeOf(fields),
       }
       const body = { account, mode: textOf(fields, 'mode'), ...key }
@@ -143,7 +150,7 @@ const Issued = ({ issued }: { readonly issued: NewKey }) => (
         [strings.accounts.key, <code>{issued.key}</code>],
         [strings.columns.id, <code>{issued.id}</code>],
         [strings.columns.mode, issued.mode],
-        [strings.accounts.scopes, issued.scopes.join(', ')],
+        [strings.accounts.scopes, scopesText(issued.scopes)],
         ...(issued.expires_at === undefined
           ? []
           : [[strings.accounts.expires, <Time at={issued.expires_at} />] as const]),
@@ -314,7 +321,7 @@ export const Keys = ({ id, name }: { readonly id: string; readonly name: string 
     { title: strings.people.actor, cell: ({ requested_by }) => requested_by },
     { title: strings.columns.status, cell: ({ status }) => <Status value={status} /> },
     { title: strings.accounts.networks, cell: ({ allowed_addresses }) => networksText(allowed_addresses) },
-    { title: strings.accounts.scopes, cell: ({ scopes }) => scopes.join(', ') },
+    { title: strings.accounts.scopes, cell: ({ scopes }) => scopesText(scopes) },
     {
       title: strings.accounts.replaces,
       cell: ({ replaces }) => (replaces === null ? null : <code>{replaces}</code>),

@@ -184,39 +184,41 @@ const SubscriptionActions = ({
   )
 }
 
-const SubscriptionFacts = ({ subscription }: { readonly subscription: Subscription }) => (
-  <Facts
-    rows={[
-      [strings.columns.status, <Status value={subscription.status} />],
-      subscription.disabled_at === null
-        ? null
-        : [strings.webhooks.disabled, <Time at={subscription.disabled_at} />],
-      subscription.disabled_reason === null
-        ? null
-        : [strings.webhooks.disabledReason, wordsOf(subscription.disabled_reason)],
-      [strings.webhooks.failures, countText(subscription.consecutive_failures)],
-      [strings.webhooks.backlog, countText(subscription.backlog.batches)],
-      [strings.webhooks.oldest, <Age at={subscription.backlog.oldest_at} />],
-      [strings.webhooks.next, <Time at={subscription.backlog.next_attempt_at} />],
-      subscription.header_names.length === 0
-        ? null
-        : [strings.webhooks.headers, subscription.header_names.join(', ')],
-      subscription.client_certificate === null
-        ? null
-        : [strings.webhooks.certificateUntil, <Time at={subscription.client_certificate.not_after} />],
-      [
-        strings.webhooks.types,
-        subscription.event_types.length === 0
-          ? strings.webhooks.allTypes
-          : subscription.event_types.join(', '),
-      ],
-      [strings.columns.account, <Id id={subscription.account} />],
-      [strings.columns.mode, subscription.mode],
-      [strings.columns.created, <Time at={subscription.created_at} />],
-      [strings.columns.id, <code>{subscription.id}</code>],
-    ]}
-  />
-)
+const SubscriptionFacts = ({ subscription }: { readonly subscription: Subscription }) => {
+  // An API of the previous version does not have them.
+  const { client_certificate: certificate = null, header_names: headers = [] } = subscription
+  return (
+    <Facts
+      rows={[
+        [strings.columns.status, <Status value={subscription.status} />],
+        subscription.disabled_at === null
+          ? null
+          : [strings.webhooks.disabled, <Time at={subscription.disabled_at} />],
+        subscription.disabled_reason === null
+          ? null
+          : [strings.webhooks.disabledReason, wordsOf(subscription.disabled_reason)],
+        [strings.webhooks.failures, countText(subscription.consecutive_failures)],
+        [strings.webhooks.backlog, countText(subscription.backlog.batches)],
+        [strings.webhooks.oldest, <Age at={subscription.backlog.oldest_at} />],
+        [strings.webhooks.next, <Time at={subscription.backlog.next_attempt_at} />],
+        headers.length === 0 ? null : [strings.webhooks.headers, headers.join(', ')],
+        certificate === null
+          ? null
+          : [strings.webhooks.certificateUntil, <Time at={certificate.not_after} />],
+        [
+          strings.webhooks.types,
+          subscription.event_types.length === 0
+            ? strings.webhooks.allTypes
+            : subscription.event_types.join(', '),
+        ],
+        [strings.columns.account, <Id id={subscription.account} />],
+        [strings.columns.mode, subscription.mode],
+        [strings.columns.created, <Time at={subscription.created_at} />],
+        [strings.columns.id, <code>{subscription.id}</code>],
+      ]}
+    />
+  )
+}
 
 export const SubscriptionPage = ({ id }: { readonly id: string }) => {
   const path = `/v1/webhook_endpoints/${encodeURIComponent(id)}`

@@ -23,7 +23,8 @@ no hub.
 apps, only \`HUBCTL_API_TOKEN\`: a token of the identity provider. The roles of the token apply, and
 the audit trail names its person. These commands work only with the servers, and the help of each
 says why: \`config\`, \`migrations\`, \`topics\`, \`restore\`, \`projections rebuild\` and
-\`cancel\`, and \`opt-outs import\`.
+\`cancel\`, and \`opt-outs import\`. hubctl works with an operations API of its version and of the previous one
+([versions](versioning.md#hubctl-and-the-operations-api)).
 
 **Output.** The result goes to standard output, as a table or, with \`--json\`, as one JSON
 document. Everything else goes to standard error. A failure has a sentence and a code, with

@@ -13,7 +13,7 @@ import { CommandOutbox, type Queries, Sql, uuidOf, WebhooksBatches, WebhooksEndp
 import { enableSubscription, type EnableResult } from '@hub/webhooks'
 import { Clock, Effect, Schema } from 'effect'
 import { refused } from '../failures.ts'
-import { Mode, optionalTimestamp, publicId, Timestamp } from '../fields.ts'
+import { addedField, Mode, optionalTimestamp, publicId, Timestamp } from '../fields.ts'
 import { decodeRowCursor, listOf, pageFields, pageOf, rowKey } from '../pages.ts'
 import { query } from '../sql.ts'
 import { defineUseCase } from '../use-case.ts'
@@ -38,12 +38,18 @@ export const WebhookEndpoint = Schema.Struct({
   disabled_at: Schema.NullOr(Timestamp),
   disabled_reason: Schema.NullOr(Schema.String),
   backlog: Backlog,
-  header_names: Schema.Array(Schema.String).annotate({
-    description: 'The names of its static headers. The values are not shown to anybody.',
-  }),
-  client_certificate: Schema.NullOr(
-    Schema.Struct({ fingerprint_sha256: Schema.String, not_after: Timestamp }),
-  ).annotate({ description: 'The client certificate for mutual TLS; `null` without one.' }),
+  header_names: addedField(
+    Schema.Array(Schema.String).annotate({
+      description: 'The names of its static headers. The values are not shown to anybody.',
+    }),
+    [],
+  ),
+  client_certificate: addedField(
+    Schema.NullOr(Schema.Struct({ fingerprint_sha256: Schema.String, not_after: Timestamp })).annotate({
+      description: 'The client certificate for mutual TLS; `null` without one.',
+    }),
+    null,
+  ),
   created_at: Timestamp,
 }).annotate({ identifier: 'WebhookEndpoint' })
 export type WebhookEndpoint = typeof WebhookEndpoint.Type
