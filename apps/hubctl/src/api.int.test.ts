@@ -203,4 +203,17 @@ describe('an operations API of the previous version', () => {
     const [shown] = ran.json<{ readonly data: ReadonlyArray<object> }>().data
     assert.deepInclude(shown, { header_names: [], client_certificate: null })
   })
+
+  it.each([
+    ['issue', ACCOUNT],
+    ['rotate', KEY],
+    ['confirm', request.id],
+  ])('answers in a form that hubctl cannot read, and hubctl shows the new key: keys %s', async (...words) => {
+    const unreadable = { id: KEY, key: NEW_KEY, object: 'api_key_of_another_version' }
+    const ran = await runWith({ ...ANSWERS, [`keys ${words[0]}`]: unreadable })('keys', ...words)
+    assert.strictEqual(ran.code, 0, ran.err)
+    assert.deepStrictEqual(ran.json(), { id: KEY, key: NEW_KEY })
+    assert.include(ran.err, 'The operations API has another version than hubctl')
+    assert.notInclude(ran.err, NEW_KEY)
+  })
 })

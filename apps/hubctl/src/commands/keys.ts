@@ -5,13 +5,14 @@ import {
   defineGroup,
   fields,
   NOTHING,
+  printNote,
   show,
   showList,
   usageError,
 } from '@hub/command-line'
 import { MODES, SCOPES } from '@hub/domain'
-import { Accounts, KeyRequests, Keys } from '@hub/operations'
-import { Effect } from 'effect'
+import { Accounts, KeyRequests, Keys, type UseCase } from '@hub/operations'
+import { Effect, Schema } from 'effect'
 import { Flag } from 'effect/cli'
 import {
   accountArgument,
@@ -67,6 +68,30 @@ const scopesInput = <Scope>(scopes: ReadonlyArray<Scope>): { readonly scopes?: R
 /** The text of a new key. */
 const newKeyText = (values: Readonly<Record<string, Cell>>): string =>
   [fields(values), '', 'Store the key now: it is not shown again.'].join('\n')
+
+/** The part of an answer with a new key that every version of the operations API has. */
+const KeyAlone = Schema.Struct({ id: Schema.String, key: Schema.String })
+
+/**
+ * Performs a use case that issues a key, and shows the key. An operations API of another version may answer in
+ * another form. Nobody can read the key again, so it is shown then too, without the rest of the answer.
+ */
+const showNewKey = Effect.fnUntraced(function* <
+  Input,
+  Output extends typeof KeyAlone.Type & { readonly object: 'api_key' },
+  E,
+  R,
+>(
+  useCase: UseCase<Input, Output, E, R>,
+  input: Input,
+  valuesOf: (issued: Output) => Readonly<Record<string, Cell>>,
+) {
+  const issued = yield* run({ ...useCase, output: Schema.Union([useCase.output, KeyAlone]) }, input)
+  const isComplete = (answer: typeof issued): answer is Output => 'object' in answer
+  if (isComplete(issued)) return yield* show(issued, (complete) => newKeyText(valuesOf(complete)))
+  yield* printNote('The operations API has another version than hubctl, which can read only the key.')
+  yield* show(issued, ({ id, key }) => newKeyText({ key, id }))
+})
 
 const list = defineCommand(
   'list',
@@ -144,24 +169,22 @@ const issue = defineCommand(
   },
   Effect.fnUntraced(function* ({ account, allow, expires, mode, scope }) {
     const { name } = yield* run(Accounts.get, { account: account })
-    const issued = yield* run(Keys.issue, {
+    const wanted = {
       account: account,
       mode,
       allowed_addresses: allow.length === 0 ? null : allow,
       ...scopesInput(scope),
       expires_after_seconds: expires === null ? null : expires / 1000,
-    }).pipe(withHint('not_certified', `See: hubctl certification check ${account}`))
-    yield* show(issued, ({ allowed_addresses, expires_at, id, key, scopes }) =>
-      newKeyText({
-        key,
-        id,
-        account: `${account} (${name})`,
-        mode,
-        'allowed from': networksText(allowed_addresses),
-        scopes: scopesText(scopes),
-        expires: expires_at ?? 'never',
-      }),
-    )
+    }
+    yield* showNewKey(Keys.issue, wanted, ({ allowed_addresses, expires_at, id, key, scopes }) => ({
+      key,
+      id,
+      account: `${account} (${name})`,
+      mode,
+      'allowed from': networksText(allowed_addresses),
+      scopes: scopesText(scopes),
+      expires: expires_at ?? 'never',
+    })).pipe(withHint('not_certified', `See: hubctl certification check ${account}`))
   }),
 )
 
@@ -198,22 +221,20 @@ const rotate = defineCommand(
   Effect.fnUntraced(function* ({ expires, key, overlap }) {
     const old = yield* run(Keys.get, { id: key })
     if (overlap === 0 && old.works) yield* confirm(`Revoke ${key} (…${old.last_four}) now?`)
-    const issued = yield* run(Keys.rotate, {
+    const wanted = {
       id: key,
       overlap_seconds: overlap / 1000,
       expires_after_seconds: expires === null ? null : expires / 1000,
-    })
-    yield* show(issued, (rotated) =>
-      newKeyText({
-        key: rotated.key,
-        id: rotated.id,
-        account: rotated.account,
-        mode: rotated.mode,
-        'allowed from': networksText(rotated.allowed_addresses),
-        scopes: scopesText(rotated.scopes),
-        'old key ends': rotated.replaces.revoked_at,
-      }),
-    )
+    }
+    yield* showNewKey(Keys.rotate, wanted, (rotated) => ({
+      key: rotated.key,
+      id: rotated.id,
+      account: rotated.account,
+      mode: rotated.mode,
+      'allowed from': networksText(rotated.allowed_addresses),
+      scopes: scopesText(rotated.scopes),
+      'old key ends': rotated.replaces.revoked_at,
+    }))
   }),
 )
 
@@ -359,19 +380,16 @@ const confirmRequest = defineCommand(
   { id: uuidArgument('request', 'An id from hubctl keys requests') },
   Effect.fnUntraced(function* ({ id }) {
     yield* confirm('Issue this live key?')
-    const issued = yield* run(KeyRequests.confirm, { id })
-    yield* show(issued, (one) =>
-      newKeyText({
-        key: one.key,
-        id: one.id,
-        account: one.account,
-        mode: one.mode,
-        'allowed from': networksText(one.allowed_addresses),
-        scopes: scopesText(one.scopes),
-        expires: one.expires_at ?? 'never',
-        ...(one.replaces === null ? {} : { [`${one.replaces.id} ends`]: one.replaces.revoked_at }),
-      }),
-    )
+    yield* showNewKey(KeyRequests.confirm, { id }, (one) => ({
+      key: one.key,
+      id: one.id,
+      account: one.account,
+      mode: one.mode,
+      'allowed from': networksText(one.allowed_addresses),
+      scopes: scopesText(one.scopes),
+      expires: one.expires_at ?? 'never',
+      ...(one.replaces === null ? {} : { [`${one.replaces.id} ends`]: one.replaces.revoked_at }),
+    }))
   }),
 )
 
