@@ -303,6 +303,31 @@ const BREAKING: ReadonlyArray<Case> = [
     'additionalProperties-closed',
     (api) => (body(api).additionalProperties = false),
   ],
+  [
+    'a field of a request may only be read',
+    'field-became-read-only',
+    (api) => (body(api).properties.size.readOnly = true),
+  ],
+  ['a field of a request must not be present', 'field-removed', (api) => (body(api).properties.size = false)],
+  [
+    'a field of an answer may only be written',
+    'field-became-write-only',
+    (api) => (response(api).properties.id.writeOnly = true),
+  ],
+  [
+    'the schema of a response field may only be written',
+    'field-became-write-only',
+    (api) =>
+      (response(api).properties.parent = {
+        allOf: [{ $ref: '#/components/schemas/Thing' }],
+        writeOnly: true,
+      }),
+  ],
+  [
+    'a value of a discriminator selects another schema',
+    'enumeration-narrowed',
+    (api) => (known(api).discriminator.mapping.gone = '#/components/schemas/Made'),
+  ],
   ['an unknown keyword appears', 'keyword-changed', (api) => (body(api).not = { required: ['size'] })],
   [
     'a body becomes required',
@@ -679,6 +704,18 @@ const NOTHING: ReadonlyArray<readonly [string, (api: Changeable) => void]> = [
     'a discriminator that is new',
     (api) => (response(api).properties.data.discriminator = { propertyName: 'code' }),
   ],
+  [
+    'alternatives of other types written as one of them',
+    (api) => (response(api).properties.note = { oneOf: [{ type: 'string' }, { type: 'null' }] }),
+  ],
+  [
+    'the name of the schema that a discriminator selects',
+    (api) => {
+      schemas(api).Lost = schemas(api).Gone
+      known(api).discriminator.mapping.gone = '#/components/schemas/Lost'
+      known(api).oneOf[1].$ref = '#/components/schemas/Lost'
+    },
+  ],
   ['the description of an address', (api) => (api['servers'][0].description = 'This hub.')],
   ['the order of fields', (api) => (response(api).required = response(api).required.toReversed())],
 ]
@@ -690,6 +727,64 @@ const BREAKING_OF_OTHERS: ReadonlyArray<readonly [...Case, before: Change]> = [
     'discriminator-changed',
     (api) => (response(api).properties.data.discriminator.propertyName = 'kind'),
     (api) => (response(api).properties.data.discriminator = { propertyName: 'code' }),
+  ],
+  [
+    'one of several bounds of a field changes',
+    'keyword-changed',
+    (api) => (body(api).properties.name.allOf[1].maxLength = 6),
+    (api) => (body(api).properties.name.allOf = [{ maxLength: 10 }, { maxLength: 8 }]),
+  ],
+  [
+    'a field that two schemas describe gets a bound in the second',
+    'maxLength-tightened',
+    (api) => (body(api).allOf[0].properties.kind.maxLength = 1),
+    (api) => (body(api).allOf = [{ properties: { kind: { minLength: 1 } } }]),
+  ],
+  [
+    'a field beside alternatives is removed',
+    'field-removed',
+    (api) => delete response(api).properties.data.properties.note,
+    (api) =>
+      (response(api).properties.data = {
+        properties: { note: { type: 'string' } },
+        anyOf: [{ type: 'object', properties: { a: { type: 'string' } } }],
+      }),
+  ],
+  [
+    'a request must match only one of two alternatives',
+    'union-narrowed',
+    (api) =>
+      (body(api).properties.kind = {
+        oneOf: [
+          { type: 'string', maxLength: 5 },
+          { type: 'string', minLength: 3 },
+        ],
+      }),
+    (api) =>
+      (body(api).properties.kind = {
+        anyOf: [
+          { type: 'string', maxLength: 5 },
+          { type: 'string', minLength: 3 },
+        ],
+      }),
+  ],
+  [
+    'an answer may match several alternatives',
+    'union-widened',
+    (api) =>
+      (response(api).properties.note = {
+        anyOf: [
+          { type: 'string', maxLength: 5 },
+          { type: 'string', minLength: 3 },
+        ],
+      }),
+    (api) =>
+      (response(api).properties.note = {
+        oneOf: [
+          { type: 'string', maxLength: 5 },
+          { type: 'string', minLength: 3 },
+        ],
+      }),
   ],
   [
     'a new type of event is sent where none is admitted',

@@ -15,6 +15,7 @@ import {
   listAt,
   objectAt,
   partsAt,
+  referencesIn,
   resolve,
   textAt,
 } from './document.ts'
@@ -63,40 +64,74 @@ const COMPARED: ReadonlySet<string> = new Set([
   ...FILTERS,
 ])
 
+/** The fields of a schema. One with the schema `false` may not be present, as if there were none. */
+const fieldsOf = (schema: JsonObject): ReadonlyMap<string, Json> =>
+  new Map([...partsAt(schema, 'properties')].filter(([, field]) => field !== false))
+
+/** Keywords that `merge` merges, so that both schemas may have them. */
+const MERGED = new Set(['properties', 'required', 'allOf'])
+
+/** The fields of two schemas. One that both describe must match both. */
+const mergeFields = (one: JsonObject, other: JsonObject): JsonObject => {
+  const fields: Record<string, Json> = { ...objectAt(other, 'properties') }
+  for (const [name, field] of partsAt(one, 'properties')) {
+    const too = fields[name]
+    fields[name] = too === undefined || canonical(too) === canonical(field) ? field : { allOf: [field, too] }
+  }
+  return fields
+}
+
+/**
+ * A schema of the values that match both. Annotations are those of `one`. What both restrict in different ways
+ * stays in an `allOf`, which is not compared in parts: it must not change.
+ */
+const merge = (one: JsonObject, other: JsonObject): JsonObject => {
+  const both = Object.entries(other).filter(
+    ([name, value]) =>
+      !MERGED.has(name) &&
+      !ANNOTATIONS.has(name) &&
+      !name.startsWith('x-') &&
+      one[name] !== undefined &&
+      canonical(one[name]) !== canonical(value),
+  )
+  const rest = [
+    ...listAt(one, 'allOf'),
+    ...listAt(other, 'allOf'),
+    ...(both.length === 0 ? [] : [Object.fromEntries(both)]),
+  ]
+  const has = (name: string): boolean => one[name] !== undefined || other[name] !== undefined
+  return {
+    ...other,
+    ...one,
+    ...(has('properties') ? { properties: mergeFields(one, other) } : {}),
+    ...(has('required') ? { required: [...listAt(other, 'required'), ...listAt(one, 'required')] } : {}),
+    ...(rest.length === 0 ? {} : { allOf: rest }),
+  }
+}
+
 /** Merges the members of an `allOf` into the schema that contains it. */
 const flatten = (document: JsonObject, schema: JsonObject): JsonObject => {
   const resolved = resolve(document, schema)
-  const members = resolved['allOf']
+  const { allOf: members, ...rest } = resolved
   if (!Array.isArray(members)) return resolved
-  const { allOf: _, ...rest } = resolved
-  let merged: JsonObject = rest
-  for (const member of members) {
-    if (!isJsonObject(member)) continue
-    const one = flatten(document, member)
-    merged = {
-      ...one,
-      ...merged,
-      ...(one['properties'] === undefined && merged['properties'] === undefined
-        ? undefined
-        : { properties: { ...objectAt(one, 'properties'), ...objectAt(merged, 'properties') } }),
-      ...(one['required'] === undefined && merged['required'] === undefined
-        ? undefined
-        : { required: [...listAt(one, 'required'), ...listAt(merged, 'required')] }),
-    }
-  }
-  return merged
+  return members
+    .filter(isJsonObject)
+    .reduce<JsonObject>((merged, member) => merge(merged, flatten(document, member)), rest)
 }
+
+/** The keywords of unions. */
+const UNIONS = ['anyOf', 'oneOf'] as const
 
 /** Splits `anyOf`, `oneOf` and a list of types into alternatives with at most one type each. */
 const alternatives = (document: JsonObject, schema: JsonObject): ReadonlyArray<JsonObject> => {
   const flat = flatten(document, schema)
-  for (const keyword of ['anyOf', 'oneOf'] as const) {
+  for (const keyword of UNIONS) {
     const members = flat[keyword]
     if (!Array.isArray(members)) continue
     const { [keyword]: _, ...rest } = flat
     return members
       .filter(isJsonObject)
-      .flatMap((member) => alternatives(document, { ...rest, ...flatten(document, member) }))
+      .flatMap((member) => alternatives(document, merge(flatten(document, member), rest)))
   }
   const type = flat['type']
   return Array.isArray(type) ? type.map((one) => ({ ...flat, type: one })) : [flat]
@@ -147,6 +182,38 @@ const typeOf = (schema: JsonObject): string | null => {
 const isTypeWithin = (inner: string | null, outer: string | null): boolean =>
   outer === null || inner === outer || (inner === 'integer' && outer === 'number')
 
+/** Whether a value may match two alternatives: they have the same type, and no discriminator selects one. */
+const overlap = (schemas: ReadonlyArray<JsonObject>): boolean =>
+  schemas.some((one, i) =>
+    schemas
+      .slice(i + 1)
+      .some(
+        (other) =>
+          (isTypeWithin(typeOf(one), typeOf(other)) || isTypeWithin(typeOf(other), typeOf(one))) &&
+          (tagOf(one) === null || tagOf(one) !== tagOf(other)),
+      ),
+  )
+
+/** A value that matches several alternatives is valid in `anyOf`, and not in `oneOf`. */
+const compareUnions = (
+  context: Context,
+  base: JsonObject,
+  next: JsonObject,
+  direction: Direction,
+  where: string,
+): Array<Change> => {
+  const unionOf = (document: JsonObject, schema: JsonObject) => {
+    const flat = flatten(document, schema)
+    return UNIONS.find((keyword) => Array.isArray(flat[keyword]))
+  }
+  const [was, is] = [unionOf(context.base, base), unionOf(context.next, next)]
+  if (was === undefined || is === undefined || was === is) return []
+  if (!overlap(alternatives(context.next, next))) return []
+  const isNarrower = is === 'oneOf'
+  const fine = isNarrower === (direction === 'response')
+  return [(fine ? additive : breaking)(isNarrower ? 'union-narrowed' : 'union-widened', where)]
+}
+
 /** A named schema occurs at many places, with the same changes. */
 export const compareSchemas = (
   context: Context,
@@ -171,10 +238,11 @@ const compareAt = (
   direction: Direction,
   where: string,
 ): ReadonlyArray<Change> => {
-  const pair = `${direction} ${textAt(base, '$ref')} ${textAt(next, '$ref')}`
-  const named = base['$ref'] !== undefined && next['$ref'] !== undefined
-  if (named && (context.open.has(pair) || isSame(context, base, next))) return []
-  const inside: Context = named ? { ...context, open: new Set([...context.open, pair]) } : context
+  // A comparison that does not end passes references of both documents, such as `allOf: [{ $ref }]`.
+  const refers = referencesIn(base).length > 0 && referencesIn(next).length > 0
+  const pair = refers ? `${direction} ${JSON.stringify(base)} ${JSON.stringify(next)}` : ''
+  if (refers && (context.open.has(pair) || isSame(context, base, next))) return []
+  const inside: Context = refers ? { ...context, open: new Set([...context.open, pair]) } : context
 
   const before = withOpenEnumeration(alternatives(context.base, base))
   const after = withOpenEnumeration(alternatives(context.next, next))
@@ -185,7 +253,7 @@ const compareAt = (
 
   // Each old alternative must still exist, with additive changes only. In a response, clients must
   // also know each new alternative.
-  const changes: Array<Change> = []
+  const changes = compareUnions(context, base, next, direction, where)
   const nearest = (candidates: ReadonlyArray<ReadonlyArray<Change>>): ReadonlyArray<Change> =>
     candidates.toSorted(
       (a, b) => a.filter(isBreaking).length - b.filter(isBreaking).length || a.length - b.length,
@@ -245,7 +313,7 @@ const compareAlternative = (
     ...compareBounds(base, next, direction, where),
     ...compareProperties(context, base, next, direction, where),
     ...compareOpenness(context, base, next, direction, where),
-    ...compareDiscriminators(base, next, where),
+    ...compareDiscriminators(context, base, next, direction, where),
     ...compareUnknownMembers(base, next, COMPARED, 'keyword-changed', where),
   ]
 }
@@ -353,6 +421,23 @@ const compareBounds = (
   return changes
 }
 
+/** A field that is read-only may no longer be sent in a request, and one that is write-only is in no answer. */
+const compareOneWay = (
+  context: Context,
+  base: JsonObject,
+  next: JsonObject,
+  direction: Direction,
+  where: string,
+): Array<Change> => {
+  const [keyword, rule] =
+    direction === 'request'
+      ? (['readOnly', 'field-became-read-only'] as const)
+      : (['writeOnly', 'field-became-write-only'] as const)
+  const was = resolve(context.base, base)[keyword] === true
+  const is = resolve(context.next, next)[keyword] === true
+  return is && !was ? [breaking(rule, where)] : []
+}
+
 const compareProperties = (
   context: Context,
   base: JsonObject,
@@ -360,7 +445,7 @@ const compareProperties = (
   direction: Direction,
   where: string,
 ): ReadonlyArray<Change> => {
-  const after = partsAt(next, 'properties')
+  const [before, after] = [fieldsOf(base), fieldsOf(next)]
   const [needed, needs] = [new Set(listAt(base, 'required')), new Set(listAt(next, 'required'))]
   const isRequest = direction === 'request'
   const requiredness = (name: string, at: string): ReadonlyArray<Change> => {
@@ -378,12 +463,13 @@ const compareProperties = (
       ? breaking('required-field-added', `${where}.${name}`)
       : additive('field-added', `${where}.${name}`)
   return [
-    ...compareParts(partsAt(base, 'properties'), after, {
+    ...compareParts(before, after, {
       removed: (schema, name) => compareSunsetRemoval(context, schema, placeOf(name)),
       kept: (schema, now, name) => {
         const at = `${where}.${name}`
         return [
           ...requiredness(name, at),
+          ...compareOneWay(context, asSchema(schema), asSchema(now), direction, at),
           ...compareSunset(context, schema, now, placeOf(name)),
           ...compareSchemas(context, asSchema(schema), asSchema(now), direction, at),
         ]
@@ -391,7 +477,7 @@ const compareProperties = (
       added: (_, name) => added(name),
     }),
     ...[...after].flatMap(([name, schema]) =>
-      partsAt(base, 'properties').has(name) ? [] : compareSunset(context, undefined, schema, placeOf(name)),
+      before.has(name) ? [] : compareSunset(context, undefined, schema, placeOf(name)),
     ),
     // `required` may contain a name that `properties` does not describe.
     ...[...needs].flatMap((name) =>
@@ -436,13 +522,28 @@ const compareOpenness = (
   return changes
 }
 
-/** A client selects the alternative of a union by the discriminator: its property and values must stay. */
-const compareDiscriminators = (base: JsonObject, next: JsonObject, where: string): Array<Change> => {
+/**
+ * A client selects the alternative of a union by the discriminator: its property must stay, and its values with the
+ * schemas that they select.
+ */
+const compareDiscriminators = (
+  context: Context,
+  base: JsonObject,
+  next: JsonObject,
+  direction: Direction,
+  where: string,
+): ReadonlyArray<Change> => {
   const [before, after] = [objectAt(base, 'discriminator'), objectAt(next, 'discriminator')]
   if (before['propertyName'] === undefined) return []
   if (before['propertyName'] !== after['propertyName']) return [breaking('discriminator-changed', where)]
   const values = partsAt(after, 'mapping')
-  return [...partsAt(before, 'mapping').keys()]
-    .filter((value) => !values.has(value))
-    .map((value) => breaking('discriminator-value-removed', `${where} (${value})`))
+  return [...partsAt(before, 'mapping')].flatMap(([value, was]) => {
+    const is = values.get(value)
+    const at = `${where} (${value})`
+    if (typeof is !== 'string' || typeof was !== 'string') {
+      return [breaking('discriminator-value-removed', at)]
+    }
+    // The name of a component may change.
+    return is === was ? [] : compareSchemas(context, { $ref: was }, { $ref: is }, direction, at)
+  })
 }

@@ -21,7 +21,7 @@ export interface Context {
   readonly hasNewerVersion: boolean
   /** Whether a client of the new document also reads answers of a server of the old one. */
   readonly readsOlderAnswers: boolean
-  /** Pairs of references in comparison, so that recursive schemas end. */
+  /** Pairs of schemas in comparison that contain references, so that recursive schemas end. */
   readonly open: ReadonlySet<string>
   /** The changes of named schemas that were compared before, with the place inside the schema. */
   readonly compared: Map<string, ReadonlyArray<Change>>
@@ -98,7 +98,8 @@ export const resolve = (document: JsonObject, value: JsonObject): JsonObject => 
 /** By the object that contains them: descriptions do not change while they are compared. */
 const references = new WeakMap<object, ReadonlyArray<string>>()
 
-const referencesIn = (value: JsonObject): ReadonlyArray<string> => {
+/** The local references in a value, such as `#/components/schemas/Money`. */
+export const referencesIn = (value: JsonObject): ReadonlyArray<string> => {
   const known = references.get(value)
   if (known !== undefined) return known
   const found = [...JSON.stringify(value).matchAll(/"\$ref":"([^"]*)"/gu)].map((match) => match[1] ?? '')
