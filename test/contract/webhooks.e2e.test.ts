@@ -19,8 +19,10 @@ import { startHub, type TestHub } from '../support/hub.ts'
 import { decodeId } from '@hub/domain'
 import { Effect, Exit, Scope } from 'effect'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { judgeWithJava, questionsAbout } from '../interop/standard-webhooks.ts'
 import { allEvents, type Client, send } from '../support/client.ts'
 import { type ClientPackage, installClient } from '../support/client-package.ts'
+import { orSkip } from '../support/external-tools.ts'
 import { freshNumber, makeHubAdmin } from '../support/hub-admin.ts'
 
 let hub: TestHub
@@ -453,6 +455,18 @@ describe('A rotation', () => {
     // The transition of the first secret began less than an hour ago and takes a day.
     expect(retryAfter).toBeGreaterThan(23 * 3600)
     expect(retryAfter).toBeLessThanOrEqual(24 * 3600)
+  })
+
+  // Rules: SUB-17, DEL-25, DEL-26
+  it('is followed by the Java library of Standard Webhooks', async (context) => {
+    const { test } = await admin.createAccount()
+    const path = freshPath()
+    const { at, secret } = await subscribe(test, path)
+    const next: string = (await test.request('POST', `${at}/rotate_secret`)).body.secret
+    const asked = questionsAbout(await deliver(test, path, [secret, next]), [next, secret])
+    const { right } = await orSkip(context, judgeWithJava(asked))
+    // Two secrets, and five changed copies.
+    expect(right).toBe(7)
   })
 
   // Rules: SUB-16, SUB-19
