@@ -4,7 +4,7 @@ import { HttpClient, type HttpClientRequest, HttpClientResponse } from 'effect/h
 import { HttpApiClient, HttpApiMiddleware } from 'effect/http-api'
 import { describe, expect } from 'vitest'
 import { HubApi, ROUTES } from './hub-api.ts'
-import { ApiKey } from './operation.ts'
+import { ApiKey, post } from './operation.ts'
 import { apiError, errorHeaders, httpStatusOf, toErrorBody } from '../errors.ts'
 import type { Json } from '../json.ts'
 import { REQUEST_ID } from '../schemas/fields.ts'
@@ -256,4 +256,22 @@ describe('the routes', () => {
       ])
     }),
   )
+
+  // Rules: AUTH-17
+  it('need a scope, except the description of the API', () => {
+    const open = ROUTES.filter(({ scope }) => scope === null).map(({ operation }) => operation)
+    expect(open).toEqual(['description.openapi'])
+  })
+
+  // Rules: AUTH-17
+  it('of a POST state their scope: the compiler refuses a definition without one', () => {
+    const texts = { summary: 'More', description: 'More.', answer: 'More.', success: Estimate }
+    const refused = () => [
+      // @ts-expect-error A POST may send or change something, so its method does not decide the scope.
+      post('more', '/v1/more', texts),
+      // @ts-expect-error No POST only reads.
+      post('more', '/v1/more', { ...texts, scope: 'read' }),
+    ]
+    expect(refused).toBeTypeOf('function')
+  })
 })
