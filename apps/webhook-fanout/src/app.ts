@@ -6,7 +6,7 @@
 import { makeSupervisor } from '@hub/flow'
 import { type GroupControl, joinWithRetry, topicNames } from '@hub/kafka'
 import { type ConsumerLag, makeLagGauge, memoizeLabels } from '@hub/telemetry'
-import { Effect, Metric } from 'effect'
+import { Clock, Effect, Metric } from 'effect'
 import { makeAssignedPartitions } from './batching/assigned-partitions.ts'
 import { FanoutSettings } from './config.ts'
 import { makeDeliverer } from './delivery/deliverer.ts'
@@ -23,6 +23,9 @@ interface FanoutOptions {
 
 /** Redeliveries are rare and not urgent. */
 const REDELIVERIES_EVERY = '2 seconds'
+
+/** Hub staff tell the client, who needs some days for a new certificate. `hubctl doctor` tells it earlier. */
+const CERTIFICATE_ENDS_SOON_MS = 14 * 86_400_000
 
 const labelled = memoizeLabels()
 const subscriptionsBy = {
@@ -91,9 +94,14 @@ export const makeFanout = Effect.fnUntraced(function* ({ memberFile, prefix }: F
 
   yield* every(
     settings.queriedGaugesEveryMs,
-    store.waiting.pipe(
-      Effect.flatMap((count) => Metric.update(metrics.batchesWaiting, count)),
-      Effect.catch((error) => Effect.logWarning('fan-out: could not count waiting batches', error)),
+    Effect.gen(function* () {
+      yield* Metric.update(metrics.batchesWaiting, yield* store.waiting)
+      const before = (yield* Clock.currentTimeMillis) + CERTIFICATE_ENDS_SOON_MS
+      yield* Metric.update(metrics.endingCertificates, yield* store.endingCertificates(before))
+    }).pipe(
+      Effect.catch((error) =>
+        Effect.logWarning('fan-out: could not count waiting batches and ending certificates', error),
+      ),
     ),
   )
   const setLag = makeLagGauge(yield* Effect.context<never>())

@@ -65,6 +65,10 @@ export const metrics = {
     'hub_webhook_batches_waiting',
     'Batches that wait for their delivery, over all partitions; 100,000 means that many or more. Every process reports the same value.',
   ),
+  endingCertificates: gauge(
+    'hub_webhook_client_certificates_ending',
+    'Enabled subscriptions whose client certificate has expired or expires within 14 days. Every process reports the same value.',
+  ),
   partitions: gauge('hub_webhook_partitions', 'Partitions of this process.'),
   pausedPartitions: gauge(
     'hub_webhook_partitions_paused',

@@ -426,6 +426,7 @@ const webhooks: Dashboard = {
       queries: [
         byLabel('sum', 'state', 'hub_webhook_subscriptions'),
         query('sum(increase(hub_webhook_subscriptions_disabled_total[1h]))', 'disabled in the last hour'),
+        query('max(hub_webhook_client_certificates_ending)', 'client certificate ends within 14 days'),
       ],
     },
     {

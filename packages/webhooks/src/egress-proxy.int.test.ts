@@ -1,4 +1,5 @@
 /** Deliveries through an HTTP proxy, to real TLS receivers on the loopback address. */
+import { X509Certificate } from 'node:crypto'
 import { connect, type Socket } from 'node:net'
 import * as NodeFileSystem from '@effect/platform-node/NodeFileSystem'
 import { describe, expect, it } from '@effect/vitest'
@@ -7,6 +8,7 @@ import { ConfigProvider, Context, Effect, Layer, Redacted, Result } from 'effect
 import {
   AddressPolicy,
   AttemptNotMade,
+  type Delivery,
   makeAddressPolicy,
   makeWebhookClient,
   WebhookClient,
@@ -16,6 +18,8 @@ import { tcpServer } from './tcp-server.testing.ts'
 
 const authority = await makeCertificateAuthority()
 const certificate = await authority.issue(['127.0.0.1', 'receiver.test'])
+const clients = await makeCertificateAuthority()
+const [first, second] = await Promise.all([clients.issue(['hub']), clients.issue(['hub'])])
 
 const failure = (reason: string) => expect.objectContaining({ succeeded: false, reason, responseCode: null })
 
@@ -56,9 +60,15 @@ const clientThrough = Effect.fnUntraced(function* (proxyUrl: string) {
   const client = yield* makeWebhookClient(authority.pem, Result.getOrThrow(readEgressProxy(proxyUrl))).pipe(
     Effect.provideService(AddressPolicy, policy),
   )
-  return (url: string, deadlineMs = 5000) =>
+  return (url: string, deadlineMs = 5000, clientCertificate: Delivery['clientCertificate'] = null) =>
     client.deliver(
-      { url, eventBatch: 'evb_01', body: Buffer.from('[]'), secrets: [Redacted.make('whsec_1')] },
+      {
+        url,
+        eventBatch: 'evb_01',
+        body: Buffer.from('[]'),
+        secrets: [Redacted.make('whsec_1')],
+        clientCertificate,
+      },
       { deadlineMs },
     )
 })
@@ -76,6 +86,27 @@ describe('with an egress proxy, a delivery', () => {
       expect(proxy.heads[0]).toBe(
         `CONNECT 127.0.0.1:${port} HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\nProxy-Authorization: Basic ${login}\r\n\r\n`,
       )
+    }),
+  )
+
+  // Rules: DEL-28
+  it.live('has the client certificate of its subscription, and a tunnel for it', () =>
+    Effect.gen(function* () {
+      const receiver = yield* tlsReceiver(certificate, {
+        clients: { ca: clients.pem, required: true },
+        name: 'receiver.test',
+      })
+      const proxy = yield* proxyOf(200)
+      const deliver = yield* clientThrough(`http://127.0.0.1:${proxy.port}`)
+      for (const { cert, key } of [first, second]) {
+        const own = Redacted.make({ certificate: cert, privateKey: key })
+        expect(yield* deliver(receiver.url(), 30_000, own)).toMatchObject({ succeeded: true })
+      }
+      expect(receiver.received.map(({ clientFingerprint }) => clientFingerprint)).toEqual(
+        [first, second].map(({ cert }) => new X509Certificate(cert).fingerprint256),
+      )
+      expect(proxy.heads).toHaveLength(2)
+      expect(yield* deliver(receiver.url(), 30_000)).toEqual(failure('tls_error'))
     }),
   )
 

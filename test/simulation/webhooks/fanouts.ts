@@ -371,6 +371,7 @@ export const startFanouts = (
       releaseOnDemand: remote('releaseOnDemand', shape.releaseOnDemand),
       purgeDeleted: poll('purgeDeleted', shape.purgeDeleted),
       waiting: poll('waiting', shape.waiting),
+      endingCertificates: shape.endingCertificates,
       answers: Effect.succeed(true),
     }
   }

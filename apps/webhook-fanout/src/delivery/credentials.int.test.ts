@@ -2,9 +2,10 @@
 import { randomUUID, X509Certificate } from 'node:crypto'
 import { describe, expect, it } from '@effect/vitest'
 import { Sql } from '@hub/store'
-import { makeCertificateAuthority, tlsReceiver } from '@hub/testkit'
+import { eventually, makeCertificateAuthority, tlsReceiver } from '@hub/testkit'
 import { requestRedelivery } from '@hub/webhooks'
-import { Effect, type Scope } from 'effect'
+import { Effect, Metric, type Scope } from 'effect'
+import { metrics } from '../metrics.ts'
 import { certificate, type Deployment, makeDeployment } from '../testing/harness.ts'
 
 /** Long enough for a slow machine; it ends a test that hangs. */
@@ -99,6 +100,34 @@ describe('the headers and the client certificate of a subscription', () => {
       })
       expect(attempt?.next_attempt_at).toBeInstanceOf(Date)
       expect(receiver.connections()).toBe(0)
+    }))
+
+  test('are counted before the certificate ends, while the subscription is enabled', (hub) =>
+    Effect.gen(function* () {
+      const account = yield* hub.account()
+      const ends = [-1, 13, 15, 13, 13]
+      const subscriptions = yield* Effect.forEach(ends, () =>
+        hub.subscribe(account, 'https://127.0.0.1:9/', { clientCertificate }),
+      )
+      for (const [i, { uuid }] of subscriptions.entries()) {
+        yield* hub.sql.run(
+          (q) => q`
+            UPDATE webhooks.endpoints SET client_certificate_not_after = now() + ${ends[i]!} * interval '1 day'
+             WHERE id = ${uuid}`,
+        )
+      }
+      yield* hub.sql.run(
+        (q) => q`UPDATE webhooks.endpoints SET deleted_at = now() WHERE id = ${subscriptions[3]!.uuid}`,
+      )
+      yield* hub.sql.run(
+        (q) => q`
+          UPDATE webhooks.endpoints SET status = 'disabled_by_failures', disabled_at = now()
+           WHERE id = ${subscriptions[4]!.uuid}`,
+      )
+      yield* hub.start({ settings: { queriedGaugesEveryMs: 100, purgeEveryMs: 3_600_000 } })
+      const counted = () => Effect.runPromise(Metric.value(metrics.endingCertificates))
+      // The one that has expired, and that of 13 days.
+      yield* Effect.promise(() => eventually(async () => (await counted()).value === 2))
     }))
 
   test('that cannot be decrypted keep the events back', (hub) =>

@@ -268,6 +268,10 @@ const makePostgresStore = Effect.gen(function* () {
         sql.run((q) => (kind.name === 'test' ? releaseTestDelivery(q, id) : releaseResend(q, id))),
       ),
     purgeDeleted: transaction(purgeDeleted),
+    endingCertificates: (before) =>
+      sql
+        .run((q) => WebhooksEndpoints.findExpiringCertificates(q, new Date(before)))
+        .pipe(Effect.map(({ enabled }) => enabled)),
     waiting: sql.run((q) => countBatches(q, COUNT_LIMIT)),
     answers: sql.answers,
   } satisfies FanoutStoreShape)

@@ -197,6 +197,8 @@ export interface FanoutStoreShape {
   readonly purgeDeleted: Effect.Effect<number, StorageError>
   /** Batches that wait for their delivery, counted up to 100,000. */
   readonly waiting: Effect.Effect<number, StorageError>
+  /** Enabled subscriptions whose client certificate has expired or expires before a moment, ms since the epoch. */
+  readonly endingCertificates: (before: number) => Effect.Effect<number, StorageError>
   readonly answers: Effect.Effect<boolean>
 }
 

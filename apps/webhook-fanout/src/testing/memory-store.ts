@@ -237,6 +237,7 @@ export class MemoryStore {
           this.positions.set(partition, after)
           return after
         }),
+      endingCertificates: () => Effect.succeed(0),
       waiting: Effect.sync(
         () => [...this.batches.values()].filter(({ state }) => state.status === 'pending').length,
       ),

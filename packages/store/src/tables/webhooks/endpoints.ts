@@ -181,21 +181,26 @@ export const readOwner = async (
 
 /**
  * The subscriptions whose client certificate has expired or expires before a moment, the first one first: how many,
- * and the id and the end of the first.
+ * how many of them are enabled, and the id and the end of the first.
  */
 export const findExpiringCertificates = async (
   q: Queries,
   before: Date,
 ): Promise<{
   readonly count: number
+  readonly enabled: number
   readonly first: { readonly id: string; readonly notAfter: Date } | null
 }> => {
-  const rows = await q<{ id: string; notAfter: Date; count: number }[]>`
-    SELECT id, client_certificate_not_after AS "notAfter", count(*) OVER ()::int AS count FROM webhooks.endpoints
+  const rows = await q<{ id: string; notAfter: Date; count: number; enabled: number }[]>`
+    SELECT id, client_certificate_not_after AS "notAfter", count(*) OVER ()::int AS count,
+           (count(*) FILTER (WHERE status = 'enabled') OVER ())::int AS enabled
+      FROM webhooks.endpoints
      WHERE deleted_at IS NULL AND client_certificate_not_after < ${before}
      ORDER BY client_certificate_not_after, id LIMIT 1`
   const [first] = rows
-  return first === undefined ? { count: 0, first: null } : { count: first.count, first }
+  return first === undefined
+    ? { count: 0, enabled: 0, first: null }
+    : { count: first.count, enabled: first.enabled, first }
 }
 
 /** How many subscriptions do not work. */
