@@ -9,11 +9,13 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { judgeGosmpp } from './gosmpp.ts'
+import { judgeOtelCollector } from './otel-collector.ts'
 import { judgePythonTypes } from './python-types.ts'
 import { judgeStandardWebhooks } from './standard-webhooks.ts'
 
 const JUDGES: Readonly<Record<string, () => Promise<void>>> = {
   gosmpp: judgeGosmpp,
+  'otel-collector': judgeOtelCollector,
   'python-types': judgePythonTypes,
   'standard-webhooks': judgeStandardWebhooks,
 }

@@ -10,6 +10,10 @@ import { findLeaks, needlesOfNumber, needlesOfText } from '../support/secret-sea
 import { unavailableReason, type Prometheus, startPrometheus } from '../support/prometheus.ts'
 import { type CollectedSpan, type SpanCollector, startSpanCollector } from '../support/span-collector.ts'
 
+console.log(
+  'The OpenTelemetry Collector takes minutes to compile, so it is not here: npm run interop -- otel-collector',
+)
+
 const EVENTUALLY = { everyMs: 50 } as const
 
 let hub: TestHub

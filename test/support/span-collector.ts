@@ -35,7 +35,8 @@ const valueOf = (value: Record<string, unknown>): string | number | boolean =>
 const attributesOf = (attributes: ReadonlyArray<any>) =>
   Object.fromEntries(attributes.map(({ key, value }) => [key, valueOf(value)]))
 
-const spansOf = (body: any): ReadonlyArray<CollectedSpan> =>
+/** The spans of a request: `ExportTraceServiceRequest` of OTLP in JSON. */
+export const spansOf = (body: any): ReadonlyArray<CollectedSpan> =>
   body.resourceSpans.flatMap(({ resource, scopeSpans }: any) =>
     scopeSpans.flatMap(({ spans }: any) =>
       spans.map((span: any) => ({
