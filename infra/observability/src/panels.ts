@@ -90,7 +90,6 @@ const scopeVariable = (label: (typeof SCOPE)[number]) => {
     type: 'query',
     label: label === 'cluster' ? 'Cluster' : 'Namespace',
     datasource: DATASOURCE,
-    definition: values,
     query: { query: values, refId: label },
     // Also after a change of the time range.
     refresh: 2,
@@ -111,7 +110,10 @@ const panelJson = ({ about, queries, title, unit }: Panel, index: number) => ({
   datasource: DATASOURCE,
   gridPos: { x: (index % 2) * WIDTH, y: Math.floor(index / 2) * HEIGHT, w: WIDTH, h: HEIGHT },
   fieldConfig: { defaults: { unit, min: 0, custom: { fillOpacity: 8, showPoints: 'never' } }, overrides: [] },
-  options: { legend: { displayMode: 'list', placement: 'bottom' }, tooltip: { mode: 'multi', sort: 'desc' } },
+  options: {
+    legend: { displayMode: 'list', placement: 'bottom', showLegend: true, calcs: [] },
+    tooltip: { mode: 'multi', sort: 'desc' },
+  },
   targets: queries.map(({ expr, legend }, at) => ({
     refId: String.fromCodePoint(65 + at),
     datasource: DATASOURCE,
@@ -138,7 +140,18 @@ export const grafanaJson = ({ about, panels, title, uid }: Dashboard): object =>
     ],
   },
   links: [
-    { title: 'Dashboards of the hub', type: 'dashboards', tags: ['sms-delivery-hub'], asDropdown: true },
+    {
+      title: 'Dashboards of the hub',
+      type: 'dashboards',
+      tags: ['sms-delivery-hub'],
+      asDropdown: true,
+      // The other dashboard shows the same clusters and the same time.
+      includeVars: true,
+      keepTime: true,
+      targetBlank: false,
+      icon: 'external link',
+      tooltip: '',
+    },
   ],
   panels: panels.map(panelJson),
 })
