@@ -53,6 +53,7 @@ afterAll(async () => {
 describe('a send with a traceparent', () => {
   const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736'
   const CALLER = '00f067aa0ba902b7'
+  const STATE = 'rojo=00f067aa0ba902b7'
   const NUMBER = '+79001234567'
   const CODE = '4821390765'
 
@@ -62,6 +63,7 @@ describe('a send with a traceparent', () => {
       { ...send('otp', NUMBER, 'traced-1'), variables: { code: CODE } },
       {
         traceparent: `00-${TRACE}-${CALLER}-01`,
+        tracestate: `${STATE} , congo=t61rcWkgMzE`,
       },
     )
     expect(accepted.status).toBe(202)
@@ -78,6 +80,7 @@ describe('a send with a traceparent', () => {
     // The webhook passes the trace on to the receiver.
     const [, trace, attempt] = String(delivered.headers['traceparent']).split('-')
     expect(trace).toBe(TRACE)
+    expect(delivered.headers['tracestate']).toBe(`${STATE},congo=t61rcWkgMzE`)
 
     const spanOf = (spanId: string | null | undefined): CollectedSpan | undefined =>
       collector.spans.find((span) => span.spanId === spanId)
@@ -105,7 +108,15 @@ describe('a send with a traceparent', () => {
     expect(handover.attributes).toMatchObject({ 'hub.message_id': id, 'hub.outcome': 'accepted' })
     const sent = collector.spans.find(({ name }) => name === 'send hub.accepted.otp.v1')
     expect(sent?.parentSpanId).toBe(chain[0]?.spanId)
-    expect(chain[0]?.attributes).toMatchObject({
+    // A request that was answered with 503 is repeated, and the message belongs to the trace of the first one.
+    const requested = await eventually(
+      () =>
+        collector.spans.find(
+          (span) => span.attributes['hub.request_id'] === accepted.headers.get('request-id'),
+        ),
+      EVENTUALLY,
+    )
+    expect(requested.attributes).toMatchObject({
       'http.request.method': 'POST',
       'http.route': '/v1/messages',
       'http.response.status_code': 202,
@@ -122,6 +133,7 @@ describe('a send with a traceparent', () => {
     for (const span of collector.spans) {
       expect(span.parentSpanId === CALLER || spanOf(span.parentSpanId) !== undefined, span.name).toBe(true)
       expect(span.endedAt).toBeGreaterThanOrEqual(span.startedAt)
+      expect(span.traceState).toBe(`${STATE},congo=t61rcWkgMzE`)
     }
     // The spans contain no personal data and no secret: not the number, the variable, the API key,
     // or the query of the webhook address.

@@ -7,6 +7,8 @@ export interface CollectedSpan {
   readonly spanId: string
   /** `null` for a root span. */
   readonly parentSpanId: string | null
+  /** `null`: there is none. */
+  readonly traceState: string | null
   readonly name: string
   /** OpenTelemetry's `SpanKind`: 2 server, 3 client, 4 producer, 5 consumer. */
   readonly kind: number
@@ -42,10 +44,12 @@ export const spansOf = (body: any): ReadonlyArray<CollectedSpan> =>
       spans.map((span: any) => ({
         traceId: span.traceId,
         spanId: span.spanId,
-        parentSpanId: span.parentSpanId ?? null,
+        // Empty fields may be absent.
+        parentSpanId: span.parentSpanId || null,
+        traceState: span.traceState || null,
         name: span.name,
         kind: span.kind,
-        attributes: attributesOf(span.attributes),
+        attributes: attributesOf(span.attributes ?? []),
         service: attributesOf(resource.attributes)['service.name'],
         startedAt: Number(BigInt(span.startTimeUnixNano) / 1000n) / 1000,
         endedAt: Number(BigInt(span.endTimeUnixNano) / 1000n) / 1000,

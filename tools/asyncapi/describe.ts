@@ -63,6 +63,9 @@ const recordMessage = (name: string): JsonObject => {
       id: text('The same fact has the same id: drop repeats.'),
       occurred_at: text('When it happened, in milliseconds since the epoch.', { pattern: '^[0-9]+$' }),
       traceparent: text('The trace, in the form of W3C Trace Context.'),
+      tracestate: text(
+        'What the services before the hub say about the trace, in the form of W3C Trace Context.',
+      ),
     }),
     payload: { schemaFormat: AVRO, schema },
     bindings: {

@@ -248,6 +248,7 @@ export const portContract = (
         const sent: OutgoingRecord = {
           ...record(topic, 'ключ', 'текст', 3),
           traceparent: '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01',
+          headers: { tracestate: 'congo=t61rcWkgMzE,rojo=00f067aa0ba902b7' },
         }
         yield* log.append([sent, record(topic, 'k', 'second', 3)])
         const handler = recordingHandler()
@@ -266,10 +267,13 @@ export const portContract = (
           id: sent.id,
           occurredAt: sent.occurredAt,
           traceparent: sent.traceparent!,
+          tracestate: 'congo=t61rcWkgMzE,rojo=00f067aa0ba902b7',
         })
+        assert.isFalse(Object.hasOwn(first!, 'headers'))
         assert.strictEqual(second?.offset, 1)
         assert.strictEqual(second?.traceparent, null)
         assert.isFalse(Object.hasOwn(second!, 'headers'))
+        assert.isFalse(Object.hasOwn(second!, 'tracestate'))
       }))
 
     test('deliver the headers of a dead letter', () =>

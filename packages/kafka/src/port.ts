@@ -13,7 +13,7 @@ export interface OutgoingRecord {
   readonly occurredAt: number
   /** W3C trace context. */
   readonly traceparent?: string
-  /** Further headers. Only dead letters have them. */
+  /** Further headers: `tracestate`, and those of dead letters. */
   readonly headers?: Readonly<Record<string, string>>
   /** Encoded (Confluent wire format). */
   readonly value: Uint8Array
@@ -32,6 +32,8 @@ export interface IncomingRecord extends Position {
   readonly id: string
   readonly occurredAt: number
   readonly traceparent: string | null
+  /** Absent: the record has none. */
+  readonly tracestate?: string
   /** The timestamp of the record, milliseconds since the epoch. */
   readonly appendedAt: number
   /** Further headers. Only dead letters have them. */

@@ -7,5 +7,12 @@ export { memoizeLabels } from './metric-labels.ts'
 export { loggerLayer, withFailureLog } from './logger.ts'
 export { maskNumbers } from './mask.ts'
 export { teardown } from './teardown.ts'
-export { readTraceparent, type RemoteParent, type Span, traceparentOf } from './tracing/context.ts'
+export {
+  readTraceparent,
+  type RemoteParent,
+  type Span,
+  type TraceHeaders,
+  traceHeadersOf,
+  traceparentOf,
+} from './tracing/context.ts'
 export { Tracing, tracingLayer, type TracingShape } from './tracing/tracing.ts'

@@ -56,6 +56,8 @@ export interface Delivery {
   readonly clientCertificate?: Redacted.Redacted<ClientCertificate> | null
   /** W3C trace context, if the delivery is traced. */
   readonly traceparent?: string
+  /** Beside `traceparent` only. */
+  readonly tracestate?: string
 }
 
 /** The result of an attempt. `durationMs` ends with the status line, or with the failure. */
@@ -385,6 +387,7 @@ export const makeWebhookClient = Effect.fnUntraced(function* (
               delivery.body,
             ),
             ...(delivery.traceparent === undefined ? [] : ['traceparent', delivery.traceparent]),
+            ...(delivery.tracestate === undefined ? [] : ['tracestate', delivery.tracestate]),
             ...(delivery.headers == null ? [] : Redacted.value(delivery.headers)),
           ],
           body: delivery.body,

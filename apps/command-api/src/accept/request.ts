@@ -6,7 +6,7 @@
  * ledger or Kafka may contain one of these, its outcome is unknown.
  */
 import type { ApiError } from '@hub/contract'
-import type { Span } from '@hub/telemetry'
+import type { Span, TraceHeaders } from '@hub/telemetry'
 import { Deferred, Effect, Result } from 'effect'
 import type { Owner } from '../accounts/account.ts'
 import type { IdempotencyLock, StoredResponse } from '../idempotency/idempotency-keys.port.ts'
@@ -31,7 +31,7 @@ export interface RequestContext {
   readonly batch?: NewBatch
   /** When the request began, milliseconds since the epoch, by the clock of this process. */
   readonly startedAt?: number
-  readonly trace?: { readonly span: Span; readonly traceparent: string } | null
+  readonly trace?: { readonly span: Span; readonly headers: TraceHeaders } | null
   /** The request id (`req_…`) and the id of its API key (`key_…`). The facts contain both. */
   readonly origin?: { readonly request: string; readonly apiKey: string }
   /** The admission of the request. */

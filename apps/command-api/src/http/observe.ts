@@ -1,5 +1,12 @@
 /** Metrics of each request, and a span for each sampled one, with the route, never the path. */
-import { memoizeLabels, readTraceparent, type Span, traceparentOf, type TracingShape } from '@hub/telemetry'
+import {
+  memoizeLabels,
+  readTraceparent,
+  type Span,
+  type TraceHeaders,
+  traceHeadersOf,
+  type TracingShape,
+} from '@hub/telemetry'
 import { Context } from 'effect'
 import { httpAnswers, httpRequestSeconds } from '../metrics.ts'
 
@@ -9,6 +16,7 @@ export interface ObservedRequest {
   /** The path with parameter names, such as `/v1/messages/:id`; `null` for an unknown path. */
   readonly route: string | null
   readonly traceparent: string | undefined
+  readonly tracestate?: string | undefined
 }
 
 /** Known methods; others are `_OTHER`. Source: OpenTelemetry, HTTP spans, http.request.method. */
@@ -22,22 +30,21 @@ const context = Context.empty()
 export interface Trace {
   readonly span: Span
   /** For the records that the request causes. */
-  readonly traceparent: string
+  readonly headers: TraceHeaders
   readonly attributes: Record<string, string | number>
 }
 
 /** Observes a request until `ended`, called once. `trace` is `null` if it is not sampled. */
 export const observe = (
   tracing: TracingShape,
-  { method, route, traceparent }: ObservedRequest,
+  { method, route, traceparent, tracestate }: ObservedRequest,
   requestId: string,
 ) => {
-  const parent = traceparent === undefined ? null : readTraceparent(traceparent)
+  const parent = traceparent === undefined ? null : readTraceparent(traceparent, tracestate)
   const span = tracing.startRequest(parent)
   const startedMs = performance.now()
   const startedAt = tracing.now()
-  const trace: Trace | null =
-    span === null ? null : { span, traceparent: traceparentOf(span), attributes: {} }
+  const trace: Trace | null = span === null ? null : { span, headers: traceHeadersOf(span), attributes: {} }
   const traceId = span?.traceId ?? parent?.traceId
   const methodLabel = METHODS.has(method) ? method : '_OTHER'
   return {

@@ -72,6 +72,7 @@ const observedOf = (request: HttpServerRequest.HttpServerRequest, route: string 
   method: request.method,
   route,
   traceparent: request.headers['traceparent'],
+  tracestate: request.headers['tracestate'],
 })
 
 /** Answers with an error. `route` is `null` for an unknown path. */

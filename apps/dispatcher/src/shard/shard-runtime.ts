@@ -99,9 +99,7 @@ export const makeShardRuntime = (handle: ShardHandle, environment: ShardEnvironm
   const append = (effect: Append) => {
     const { fact, message } = effect
     metrics.factAppended(fact, message.state)
-    const traceparent = traces.of(fact)
-    const partition = handle.shard
-    const envelope = traceparent === undefined ? { partition } : { partition, traceparent }
+    const envelope = { partition: handle.shard, ...traces.of(fact) }
     handle.append(
       logRecord(topics, fact, message.key, envelope),
       (offset) => run({ type: 'appended', effect, offset }),
@@ -113,7 +111,8 @@ export const makeShardRuntime = (handle: ShardHandle, environment: ShardEnvironm
     const carried = effect.open.map(({ fact, message }) => ({
       ...fact,
       recipient: message.key,
-      traceparent: traces.of(fact) ?? null,
+      // The record has no room for a `tracestate`, so it ends here.
+      traceparent: traces.of(fact)?.traceparent ?? null,
     }))
     const record = openMessagesCarriedRecord(topics, {
       type: 'OpenMessagesCarried',
@@ -170,7 +169,8 @@ export const makeShardRuntime = (handle: ShardHandle, environment: ShardEnvironm
     if (Result.isFailure(decoded)) return deadLetterFact(record, decoded.failure.reason)
     for (const message of decoded.success.messages) {
       const fact = carriedFact(decoded.success, message)
-      if (message.traceparent !== null) traces.continued(message.traceparent, fact)
+      const { traceparent } = message
+      if (traceparent !== null) traces.continued({ traceparent }, fact)
       run({ type: 'fact', offset: record.offset, recipient: message.recipient, fact, fence })
     }
   }
@@ -192,7 +192,10 @@ export const makeShardRuntime = (handle: ShardHandle, environment: ShardEnvironm
       if (Result.isFailure(decoded)) return deadLetterFact(record, decoded.failure.reason)
       const fact = decoded.success
       if (fact.type === 'MessageAccepted') return
-      if (record.traceparent !== null) traces.continued(record.traceparent, fact)
+      const { traceparent, tracestate } = record
+      if (traceparent !== null) {
+        traces.continued({ traceparent, ...(tracestate === undefined ? {} : { tracestate }) }, fact)
+      }
       run({ type: 'fact', offset: record.offset, recipient: record.key, fact, fence })
     },
     onLane: (lane, record) => {

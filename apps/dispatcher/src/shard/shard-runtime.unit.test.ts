@@ -30,8 +30,8 @@ const TRACEPARENT = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
 
 const untraced = Context.get(Context.empty(), Tracing)
 /** Continues every trace that has a `traceparent`. */
-const continueTrace = (traceparent: string | null | undefined) => {
-  const parent = readTraceparent(traceparent)
+const continueTrace = (traceparent: string | null | undefined, tracestate?: string | null) => {
+  const parent = readTraceparent(traceparent, tracestate)
   return parent === null ? null : untraced.childOf(parent)
 }
 
@@ -46,6 +46,7 @@ const incoming = (record: OutgoingRecord, offset: number, now: number): Incoming
   id: record.id,
   occurredAt: record.occurredAt,
   traceparent: record.traceparent ?? null,
+  ...(record.headers?.['tracestate'] === undefined ? {} : { tracestate: record.headers['tracestate'] }),
   appendedAt: now,
   value: record.value,
 })
@@ -110,7 +111,7 @@ const messageOf = (i: number, now: number, by = account): MessageAccepted =>
 const withOpen = (count: number, traced: number) => {
   const { member, shard } = memberOf([], 1_700_000_000_000)
   for (let i = 0; i < count; i++) {
-    const options = i === traced ? { traceparent: TRACEPARENT } : {}
+    const options = i === traced ? { traceparent: TRACEPARENT, tracestate: 'rojo=1' } : {}
     const record = acceptedRecord(topics, messageOf(i, member.now), options)
     shard.onLane(SERVICE, incoming(record, i, member.now))
   }

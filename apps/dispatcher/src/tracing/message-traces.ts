@@ -7,7 +7,13 @@
 import type { LogFact, Mode } from '@hub/domain'
 import type { IncomingRecord } from '@hub/kafka'
 import type { SubmitOutcome } from '@hub/operator'
-import { readTraceparent, type Span, traceparentOf, type TracingShape } from '@hub/telemetry'
+import {
+  readTraceparent,
+  type Span,
+  type TraceHeaders,
+  traceHeadersOf,
+  type TracingShape,
+} from '@hub/telemetry'
 import type { Message } from '../shard/message.ts'
 
 /**
@@ -36,7 +42,7 @@ interface Processing {
 
 interface Traced {
   /** The parent of everything that this process causes. */
-  readonly traceparent: string
+  readonly headers: TraceHeaders
   /** `null` after the span has ended, and if another process has read the lane. */
   processing: Processing | null
 }
@@ -52,24 +58,24 @@ export class MessageTraces {
   }
 
   /** A lane record was read. */
-  accepted({ offset, partition, topic, traceparent }: IncomingRecord, messageId: string): void {
+  accepted({ offset, partition, topic, traceparent, tracestate }: IncomingRecord, messageId: string): void {
     if (traceparent === null) return
-    const span = this.#tracing.continueTrace(traceparent)
+    const span = this.#tracing.continueTrace(traceparent, tracestate)
     // A shard without room for the message reads the record again.
     if (span === null || this.#traced.has(messageId)) return
     const startedAt = this.#tracing.now()
     this.#add(messageId, {
-      traceparent: traceparentOf(span),
+      headers: traceHeadersOf(span),
       processing: { span, startedAt, topic, partition, offset },
     })
   }
 
   /** A log record was read. It continues the trace of another process. */
-  continued(traceparent: string, fact: LogFact): void {
+  continued(headers: TraceHeaders, fact: LogFact): void {
     if (!this.#tracing.isOn) return
     if (LAST.has(fact.type)) this.#traced.delete(fact.messageId)
-    else if (!this.#traced.has(fact.messageId) && readTraceparent(traceparent)?.sampled === true) {
-      this.#add(fact.messageId, { traceparent, processing: null })
+    else if (!this.#traced.has(fact.messageId) && readTraceparent(headers.traceparent)?.sampled === true) {
+      this.#add(fact.messageId, { headers, processing: null })
     }
   }
 
@@ -77,12 +83,12 @@ export class MessageTraces {
     return this.#traced.size > 0 && this.#traced.has(messageId)
   }
 
-  /** The `traceparent` for a fact to append. */
-  of(fact: LogFact): string | undefined {
+  /** The headers for a fact to append. */
+  of(fact: LogFact): TraceHeaders | undefined {
     if (this.#traced.size === 0) return undefined
     const traced = this.#traced.get(fact.messageId)
     if (traced !== undefined && LAST.has(fact.type)) this.#traced.delete(fact.messageId)
-    return traced?.traceparent
+    return traced?.headers
   }
 
   now(): number {
@@ -97,7 +103,8 @@ export class MessageTraces {
     startedAt: number,
   ): void {
     const traced = this.#traced.get(id)
-    const parent = traced?.processing?.span ?? readTraceparent(traced?.traceparent)
+    const parent =
+      traced?.processing?.span ?? readTraceparent(traced?.headers.traceparent, traced?.headers.tracestate)
     if (traced === undefined || parent === null || parent === undefined) return
     const common = { 'hub.message_id': id, 'hub.class': state.class, 'hub.mode': mode }
     this.#tracing.record(this.#tracing.childOf(parent), {

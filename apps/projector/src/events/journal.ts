@@ -6,6 +6,7 @@
 import { envelopeOf } from '@hub/domain'
 import { eventRecordedRecord, type TopicNames } from '@hub/kafka'
 import { type ReadEvents, timeOfUuid } from '@hub/store'
+import type { TraceHeaders } from '@hub/telemetry'
 import type { JournalEntry } from '../messages/fold.ts'
 import type {
   EventRecording,
@@ -51,16 +52,15 @@ export const assignSequences = (
   return { events, heads: [...headsByKey.values()] }
 }
 
-/** Adds the records of events whose journals have a subscription. `traceparents`: by event id. */
+/** Adds the records of events whose journals have a subscription. `traces`: their headers, by event id. */
 export const withRecords = (
   topics: TopicNames,
   { events, heads }: ReturnType<typeof assignSequences>,
-  traceparents: ReadonlyMap<string, string>,
+  traces: ReadonlyMap<string, TraceHeaders>,
 ): JournalWrites => {
   const subscribed = new Set(heads.filter((head) => head.subscribed).map(keyOf))
   const published = events.filter((event) => subscribed.has(keyOf(event)))
   const records = published.map((event) => {
-    const traceparent = traceparents.get(event.id)
     return eventRecordedRecord(
       topics,
       {
@@ -73,7 +73,7 @@ export const withRecords = (
         createdAt: event.createdAt,
         body: event.body,
       },
-      traceparent === undefined ? {} : { traceparent },
+      traces.get(event.id),
     )
   })
   return { events, heads, records }
@@ -95,7 +95,7 @@ export const notRecordedBefore = (uuids: ReadonlyArray<string>, now: number): nu
   return Math.max(0, oldest - CLOCK_SKEW_MS)
 }
 
-const NO_TRACEPARENTS: ReadonlyMap<string, string> = new Map()
+const NO_TRACES: ReadonlyMap<string, TraceHeaders> = new Map()
 
 /** Records events that do not come from a message fact. */
 export const recordingOf = (topics: TopicNames, entries: ReadonlyArray<JournalEntry>): EventRecording => ({
@@ -103,6 +103,5 @@ export const recordingOf = (topics: TopicNames, entries: ReadonlyArray<JournalEn
   eventIds: entries.map(({ event }) => event.id),
   // These events are few, and their ids give no time, so all months are read.
   since: 0,
-  write: ({ heads, recorded }) =>
-    withRecords(topics, assignSequences(entries, heads, recorded), NO_TRACEPARENTS),
+  write: ({ heads, recorded }) => withRecords(topics, assignSequences(entries, heads, recorded), NO_TRACES),
 })

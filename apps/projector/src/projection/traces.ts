@@ -3,7 +3,7 @@
  * commit. Events of the transaction continue these traces.
  */
 import type { IncomingRecord } from '@hub/kafka'
-import { type Span, traceparentOf, type TracingShape } from '@hub/telemetry'
+import { type Span, type TraceHeaders, traceHeadersOf, type TracingShape } from '@hub/telemetry'
 import type { JournalEntry } from '../messages/fold.ts'
 
 /** A sampled record about a message. */
@@ -13,13 +13,13 @@ export interface TracedRecord {
 }
 
 export interface BatchTraces {
-  /** The `traceparent` of each traced event's record, by event id. */
-  readonly ofEvents: (entries: ReadonlyArray<JournalEntry>) => ReadonlyMap<string, string>
+  /** The headers of each traced event's record, by event id. */
+  readonly ofEvents: (entries: ReadonlyArray<JournalEntry>) => ReadonlyMap<string, TraceHeaders>
   /** Ends the spans. Call it after the commit. */
   readonly applied: () => void
 }
 
-const NONE: ReadonlyMap<string, string> = new Map()
+const NONE: ReadonlyMap<string, TraceHeaders> = new Map()
 export const UNTRACED: BatchTraces = { ofEvents: () => NONE, applied: () => {} }
 
 /** Starts the spans. Source of names and attributes: OpenTelemetry, messaging spans. */
@@ -31,20 +31,20 @@ export const traceBatch = (
   if (!tracing.isOn || traced.length === 0) return UNTRACED
   const startedAt = tracing.now()
   const started = traced.flatMap(({ messageId, record }) => {
-    const span = tracing.continueTrace(record.traceparent)
+    const span = tracing.continueTrace(record.traceparent, record.tracestate)
     return span === null ? [] : [{ messageId, record, span }]
   })
   // The records of a message are in order, so its events continue the trace of the last one.
   const spans = new Map<string, Span>(started.map(({ messageId, span }) => [messageId, span]))
   return {
     ofEvents: (entries) => {
-      const traceparents = new Map<string, string>()
+      const headers = new Map<string, TraceHeaders>()
       for (const { event } of entries) {
         const subject = (event.object as { readonly id?: string }).id
         const span = subject === undefined ? undefined : spans.get(subject)
-        if (span !== undefined) traceparents.set(event.id, traceparentOf(span))
+        if (span !== undefined) headers.set(event.id, traceHeadersOf(span))
       }
-      return traceparents
+      return headers
     },
     applied: () => {
       for (const { messageId, record, span } of started) {

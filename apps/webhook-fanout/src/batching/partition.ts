@@ -133,13 +133,15 @@ export const openPartition = Effect.fnUntraced(function* (options: PartitionOpti
     }
   })
 
-  const onEventRecorded = (record: EventRecorded, { offset, traceparent }: IncomingRecord) => {
+  const onEventRecorded = (record: EventRecorded, { offset, traceparent, tracestate }: IncomingRecord) => {
     const event = {
       id: record.event,
       sequence: record.sequence,
       body: record.body,
       offset,
-      ...(traceparent === null ? {} : { traceparent }),
+      ...(traceparent === null
+        ? {}
+        : { trace: { traceparent, ...(tracestate === undefined ? {} : { tracestate }) } }),
     }
     const at = now()
     for (const subscription of subscriptions.of(record.account, record.mode)) {

@@ -5,7 +5,7 @@
  *
  * Names and attributes: OpenTelemetry, HTTP client spans.
  */
-import { traceparentOf, type TracingShape } from '@hub/telemetry'
+import { type TraceHeaders, traceHeadersOf, type TracingShape } from '@hub/telemetry'
 import type { DeliveryResult } from '@hub/webhooks'
 import type { Subscription } from '../subscriptions/subscription.ts'
 import type { PendingBatch } from '../subscriptions/pending-batch.ts'
@@ -16,23 +16,23 @@ const MAX_BATCHES = 10_000
 const MAX_LINKS = 32
 
 interface AttemptTrace {
-  /** The header for the receiver. */
-  readonly traceparent: string
+  /** The headers for the receiver. */
+  readonly headers: TraceHeaders
   readonly ended: (result: DeliveryResult) => void
 }
 
 export class BatchTraces {
   readonly #tracing: TracingShape
-  readonly #waiting = new Map<string, ReadonlyArray<string>>()
+  readonly #waiting = new Map<string, ReadonlyArray<TraceHeaders>>()
 
   constructor(tracing: TracingShape) {
     this.#tracing = tracing
   }
 
   /** Adds a batch that was just stored. */
-  add({ traceparents, uuid }: PendingBatch): void {
-    if (traceparents === undefined || !this.#tracing.isOn) return
-    this.#waiting.set(uuid, traceparents.slice(-MAX_LINKS))
+  add({ traces, uuid }: PendingBatch): void {
+    if (traces === undefined || !this.#tracing.isOn) return
+    this.#waiting.set(uuid, traces.slice(-MAX_LINKS))
     if (this.#waiting.size <= MAX_BATCHES) return
     const [oldest] = this.#waiting.keys()
     if (oldest !== undefined) this.#waiting.delete(oldest)
@@ -47,12 +47,13 @@ export class BatchTraces {
   begin(subscription: Subscription, batch: PendingBatch): AttemptTrace | null {
     if (this.#waiting.size === 0) return null
     const links = this.#waiting.get(batch.uuid) ?? []
-    const span = this.#tracing.continueTrace(links.at(-1))
+    const last = links.at(-1)
+    const span = this.#tracing.continueTrace(last?.traceparent, last?.tracestate)
     if (span === null) return null
     const startedAt = this.#tracing.now()
     const { id, url } = subscription.record
     return {
-      traceparent: traceparentOf(span),
+      headers: traceHeadersOf(span),
       ended: ({ reason, responseCode }) =>
         this.#tracing.record(span, {
           name: 'POST',

@@ -170,7 +170,7 @@ export const makeDeliverer: (
       const trace = traces.begin(subscription, batch)
       const delivery = { url, eventBatch: batch.id, body, ...credentialsAt(credentials, startedAt) }
       running.abort = client.begin(
-        trace === null ? delivery : { ...delivery, traceparent: trace.traceparent },
+        trace === null ? delivery : { ...delivery, ...trace.headers },
         settings.deadlineMs,
         (made) => {
           if (made instanceof AttemptNotMade) {

@@ -35,7 +35,7 @@ const rowOf = (
   if (first === undefined) return null
   const id = eventBatchId(subscription.id, first.id, fresh.length, redelivery?.id ?? null)
   const body = bodyOf(fresh)
-  const traceparents = fresh.flatMap(({ traceparent }) => traceparent ?? [])
+  const traces = fresh.flatMap(({ trace }) => trace ?? [])
   return {
     subscriptionId: subscription.uuid,
     firstSequence: first.sequence,
@@ -51,7 +51,7 @@ const rowOf = (
       redelivery: redelivery?.id ?? null,
       body: Buffer.from(body),
       attempt: null,
-      ...(traceparents.length === 0 ? {} : { traceparents }),
+      ...(traces.length === 0 ? {} : { traces }),
     },
   }
 }

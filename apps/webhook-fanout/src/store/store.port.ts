@@ -7,6 +7,7 @@
  */
 import type { Mode } from '@hub/domain'
 import type { StorageError } from '@hub/store'
+import type { TraceHeaders } from '@hub/telemetry'
 import type { Delivery, DeliveryResult } from '@hub/webhooks'
 import { Context, Data, type Effect } from 'effect'
 import type { Outcome } from '../subscriptions/outcome.ts'
@@ -47,8 +48,8 @@ export interface RecordedOutcomes {
 /** Events that become one batch, without those that the subscription already has in a batch. */
 export interface NewWebhookBatch {
   readonly subscription: Pick<SubscriptionRecord, 'uuid' | 'id'>
-  /** Never empty. `traceparent`: W3C trace context, if the event is traced. */
-  readonly events: ReadonlyArray<Omit<JournalEvent, 'eventType'> & { readonly traceparent?: string }>
+  /** Never empty. `trace`: W3C trace context, if the event is traced. */
+  readonly events: ReadonlyArray<Omit<JournalEvent, 'eventType'> & { readonly trace?: TraceHeaders }>
 }
 
 export interface StoredBatch {

@@ -1,4 +1,5 @@
 /** A webhook batch while it waits for its delivery, as the deliverer holds it in memory. */
+import type { TraceHeaders } from '@hub/telemetry'
 
 export interface PendingBatch {
   readonly uuid: string
@@ -11,7 +12,7 @@ export interface PendingBatch {
   /** UUID of the redelivery that it belongs to; its attempts do not change the endpoint health. */
   readonly redelivery: string | null
   /** The traces of its events, where some are traced; only for a batch that was just stored. */
-  readonly traceparents?: ReadonlyArray<string>
+  readonly traces?: ReadonlyArray<TraceHeaders>
   /** `null`: the body is only in PostgreSQL. */
   body: Uint8Array | null
   /** From the start of an attempt until its outcome is recorded. */

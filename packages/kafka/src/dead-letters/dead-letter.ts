@@ -31,6 +31,7 @@ export const deadLetterRecord = (record: IncomingRecord, reason: string): Outgoi
   partition: record.partition,
   ...contentOf(record),
   headers: {
+    ...furtherHeadersOf(record),
     [DEAD_LETTER_HEADERS.reason]: reason,
     [DEAD_LETTER_HEADERS.topic]: record.topic,
     [DEAD_LETTER_HEADERS.partition]: String(record.partition),
@@ -56,7 +57,18 @@ export const deadLetterOf = (record: IncomingRecord): DeadLetter => {
  * so a consumer that has applied it meanwhile drops it.
  */
 export const recordToRetry = ({ record, source }: DeadLetter): OutgoingRecord | null =>
-  source === null ? null : { topic: source.topic, partition: source.partition, ...contentOf(record) }
+  source === null
+    ? null
+    : {
+        topic: source.topic,
+        partition: source.partition,
+        ...contentOf(record),
+        ...(record.tracestate === undefined ? {} : { headers: furtherHeadersOf(record) }),
+      }
+
+/** The headers of a record that have no field in {@link OutgoingRecord}. */
+const furtherHeadersOf = ({ tracestate }: IncomingRecord): Readonly<Record<string, string>> =>
+  tracestate === undefined ? {} : { tracestate }
 
 const contentOf = ({ id, key, occurredAt, traceparent, type, value }: IncomingRecord) => ({
   key,

@@ -512,7 +512,7 @@ describe('outbox rows', () => {
       id: '2',
       occurredAt: at,
       traceparent: '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01',
-      headers: { dead_letter_reason: 'truncated' },
+      headers: { dead_letter_reason: 'truncated', tracestate: 'rojo=1' },
       value: new Uint8Array(),
     },
   ]

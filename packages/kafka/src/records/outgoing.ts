@@ -29,6 +29,7 @@ import type {
 interface RecordOptions {
   /** W3C trace context. */
   readonly traceparent?: string
+  readonly tracestate?: string
   /** The partition. Absent: the key selects it. */
   readonly partition?: number
 }
@@ -36,12 +37,13 @@ interface RecordOptions {
 const outgoing = (
   record: HubRecord,
   fields: Pick<OutgoingRecord, 'topic' | 'key' | 'id' | 'occurredAt'>,
-  { partition, traceparent }: RecordOptions = {},
+  { partition, traceparent, tracestate }: RecordOptions = {},
 ): OutgoingRecord => ({
   ...fields,
   type: record.type,
   value: encodeRecord(record),
   ...(traceparent === undefined ? {} : { traceparent }),
+  ...(tracestate === undefined ? {} : { headers: { tracestate } }),
   ...(partition === undefined ? {} : { partition }),
 })
 

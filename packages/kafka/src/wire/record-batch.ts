@@ -170,6 +170,7 @@ const readRecord = (
   let id = ''
   let occurredAt = Number.NaN
   let traceparent: string | null = null
+  let tracestate: string | undefined
   let further: Record<string, string> | undefined
   for (let left = reader.varint(); left > 0; left--) {
     const name = reader.text(reader.varint())
@@ -180,6 +181,7 @@ const readRecord = (
     else if (name === 'id') id = text
     else if (name === 'occurred_at') occurredAt = Number(text)
     else if (name === 'traceparent') traceparent = text
+    else if (name === 'tracestate') tracestate = text
     else (further ??= {})[name] = text
   }
   reader.at = end
@@ -193,6 +195,7 @@ const readRecord = (
     id,
     occurredAt: Number.isSafeInteger(occurredAt) ? occurredAt : appendedAt,
     traceparent,
+    ...(tracestate === undefined ? undefined : { tracestate }),
     appendedAt,
     ...(isDeadLetter ? { headers: further! } : undefined),
     value,

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net'
 import { assert, describe, it } from '@effect/vitest'
 import { ConfigProvider, Effect, Exit, Layer, Logger, Metric, Scope } from 'effect'
-import { readTraceparent, traceparentOf } from './context.ts'
+import { readTraceparent, traceHeadersOf } from './context.ts'
 import { Tracing, tracingLayer } from './tracing.ts'
 
 interface Receiver {
@@ -121,6 +121,7 @@ describe('traces', () => {
         assert.isNull(tracing.startRequest(readTraceparent(unsampled)))
         assert.isNull(tracing.continueTrace(unsampled))
         assert.strictEqual(tracing.continueTrace(sampled)?.traceId, '4bf92f3577b34da6a3ce929d0e0e4736')
+        assert.strictEqual(tracing.continueTrace(sampled, 'rojo=1')?.tracestate, 'rojo=1')
       }).pipe(Effect.provide(tracingTo(url, '1')))
     }).pipe(Effect.scoped),
   )
@@ -131,7 +132,7 @@ describe('traces', () => {
       const context = yield* Layer.build(tracingTo(url))
       const tracing = yield* Effect.provide(Tracing, context)
       const root = tracing.startRequest(null)!
-      const child = tracing.childOf(root)
+      const child = tracing.childOf({ ...root, tracestate: 'rojo=1' })
       tracing.record(root, { ...END, startedAt: 1_700_000_000_000.25, endedAt: 1_700_000_000_001 })
       tracing.record(child, {
         name: 'send',
@@ -140,7 +141,7 @@ describe('traces', () => {
         endedAt: 1_700_000_000_000,
         attributes: { 'messaging.batch.message_count': 2, 'hub.flag': true },
         error: 'timeout',
-        links: [traceparentOf(root)],
+        links: [{ ...traceHeadersOf(root), tracestate: 'rojo=2' }],
       })
       yield* until(() => spans.length === 2)
       const [one, other] = spans
@@ -163,6 +164,7 @@ describe('traces', () => {
         traceId: root.traceId,
         parentSpanId: root.spanId,
         kind: 4,
+        traceState: 'rojo=1',
         // A clock that was set back gives no negative duration.
         endTimeUnixNano: '1700000000000500000',
         status: { code: 2 },
@@ -172,7 +174,8 @@ describe('traces', () => {
           { key: 'error.type', value: { stringValue: 'timeout' } },
         ],
       })
-      assert.strictEqual(other?.['links'][0].spanId, root.spanId)
+      assert.isFalse(Object.hasOwn(one!, 'traceState'))
+      assert.deepInclude(other?.['links'][0], { spanId: root.spanId, traceState: 'rojo=2' })
     }).pipe(Effect.scoped),
   )
 

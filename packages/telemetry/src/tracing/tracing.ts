@@ -10,7 +10,15 @@ import { OtlpResource } from 'effect/observability'
 import { Context, Effect, Layer } from 'effect'
 import { hostname } from 'node:os'
 import packageJson from '../../package.json' with { type: 'json' }
-import { childSpan, newTraceId, readTraceparent, type RemoteParent, rootSpan, type Span } from './context.ts'
+import {
+  childSpan,
+  newTraceId,
+  readTraceparent,
+  type RemoteParent,
+  rootSpan,
+  type Span,
+  type TraceHeaders,
+} from './context.ts'
 import { makeExporter, syncClock, wallClock } from './exporter.ts'
 import { tracingConfig, type TracingSettings } from './settings.ts'
 
@@ -33,8 +41,8 @@ interface EndedSpan {
   readonly attributes: Attributes
   /** The code of a failure, for `error.type`. */
   readonly error?: string | null
-  /** `traceparent`s of further related spans, such as the other records of a batch. */
-  readonly links?: ReadonlyArray<string>
+  /** Further related spans, such as those of the other records of a batch. */
+  readonly links?: ReadonlyArray<TraceHeaders>
 }
 
 export interface TracingShape {
@@ -42,9 +50,12 @@ export interface TracingShape {
   /** Makes the span of an external request, or `null` if it is not sampled. */
   readonly startRequest: (parent: RemoteParent | null) => Span | null
   /** Makes the next span of another process's trace, or returns `null` if it is not sampled. */
-  readonly continueTrace: (traceparent: string | null | undefined) => Span | null
+  readonly continueTrace: (
+    traceparent: string | null | undefined,
+    tracestate?: string | null | undefined,
+  ) => Span | null
   /** Makes a child span. */
-  readonly childOf: (parent: Pick<Span, 'traceId' | 'spanId'>) => Span
+  readonly childOf: (parent: Pick<Span, 'traceId' | 'spanId' | 'tracestate'>) => Span
   /** Milliseconds since the epoch, with fractions. */
   readonly now: () => number
   /** Queues an ended span. Never waits: if the queue is full, the span is dropped. */
@@ -62,10 +73,14 @@ const off: TracingShape = {
 
 const nanoseconds = (ms: number): string => String(BigInt(Math.round(ms * 1000)) * 1000n)
 
-const linkOf = (traceparent: string) => {
-  const to = readTraceparent(traceparent)
+const traceStateOf = ({ tracestate }: { readonly tracestate?: string }) =>
+  tracestate === undefined ? {} : { traceState: tracestate }
+
+const linkOf = ({ traceparent, tracestate }: TraceHeaders) => {
+  const to = readTraceparent(traceparent, tracestate)
   if (to === null) return []
-  return [{ traceId: to.traceId, spanId: to.spanId, attributes: [], droppedAttributesCount: 0 }]
+  const { spanId, traceId } = to
+  return [{ traceId, spanId, ...traceStateOf(to), attributes: [], droppedAttributesCount: 0 }]
 }
 
 const otlpSpan = (span: Span, ended: EndedSpan) => {
@@ -75,6 +90,7 @@ const otlpSpan = (span: Span, ended: EndedSpan) => {
     traceId: span.traceId,
     spanId: span.spanId,
     parentSpanId: span.parentId ?? undefined,
+    ...traceStateOf(span),
     name,
     kind: KINDS[kind],
     startTimeUnixNano: nanoseconds(startedAt),
@@ -116,10 +132,10 @@ const make = Effect.fnUntraced(function* (app: string, settings: TracingSettings
       if (!sampler(traceId, parent)) return null
       return parent === null ? rootSpan(traceId) : childSpan(parent)
     },
-    continueTrace: (traceparent) => {
+    continueTrace: (traceparent, tracestate) => {
       // The usual case. It avoids the regular expression.
       if (traceparent === null || traceparent === undefined) return null
-      const parent = readTraceparent(traceparent)
+      const parent = readTraceparent(traceparent, tracestate)
       return parent?.sampled === true ? childSpan(parent) : null
     },
     childOf: childSpan,

@@ -95,7 +95,7 @@ const prepareSend = (
       lock: request.context.lock ?? null,
     },
     // Readers of the record continue the trace of the request.
-    record: acceptedRecord(topics, fact, trace === null ? {} : { traceparent: trace.traceparent }),
+    record: acceptedRecord(topics, fact, trace?.headers),
     view: acceptedView(fact, draft.toMasked),
     republished,
     duplicate: decision.type === 'republish' && decision.duplicate,

@@ -19,8 +19,8 @@ export const makeTracedAppend = Effect.gen(function* () {
   ): void => {
     const traced = records.filter(({ traceparent }) => traceparent !== undefined)
     for (const group of Map.groupBy(traced, ({ topic, traceparent }) => `${topic} ${traceparent}`).values()) {
-      const [{ topic, traceparent }] = group as [OutgoingRecord]
-      const span = tracing.continueTrace(traceparent)
+      const [{ headers, topic, traceparent }] = group as [OutgoingRecord]
+      const span = tracing.continueTrace(traceparent, headers?.['tracestate'])
       if (span === null) continue
       tracing.record(span, {
         name: `send ${topic}`,

@@ -82,6 +82,7 @@ export class SimulatedBroker {
       const partition = this.partitionOf(record)
       const log = this.#topicOf(record.topic)[partition]!
       const { headers, id, key, occurredAt, topic, traceparent, type } = record
+      const { tracestate, ...further } = headers ?? {}
       const value = version === 'next' ? Uint8Array.from(record.value) : record.value
       if (version === 'next') this.#ofNextVersion.add(value)
       const offset = log.length
@@ -95,7 +96,8 @@ export class SimulatedBroker {
         occurredAt,
         traceparent: traceparent ?? null,
         appendedAt,
-        ...(headers === undefined ? {} : { headers }),
+        ...(tracestate === undefined ? {} : { tracestate }),
+        ...(Object.keys(further).length === 0 ? {} : { headers: further }),
         value,
       })
       return { topic, partition, offset }
