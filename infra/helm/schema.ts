@@ -211,7 +211,10 @@ const values: Readonly<Record<string, Schema>> = {
   networkPolicies: complete({
     enabled: flag,
     dns: complete({ to: list }),
-    ...each(['postgresql', 'kafka', 'redis', 'traces', 'operator', 'identityProvider'], () => to),
+    ...each(
+      ['postgresql', 'kafka', 'tokenEndpoint', 'redis', 'traces', 'operator', 'identityProvider'],
+      () => to,
+    ),
     ...each(['metrics', 'clients', 'staff'], () => from),
   }),
 }

@@ -166,6 +166,18 @@ const ofThePage = parse(
     ?.groups?.['text']?.replaceAll(/^ {3}/gmu, '') ?? '',
 ) as Values
 
+/** Kafka with SASL/OAUTHBEARER. */
+const accessTokens: Values = {
+  settings: {
+    HUB_KAFKA_MECHANISM: 'oauthbearer',
+    HUB_KAFKA_USERNAME: 'hub',
+    HUB_KAFKA_TOKEN_URL: 'https://login.team.test:8443/token',
+    HUB_KAFKA_TOKEN_SCOPES: 'kafka',
+    HUB_KAFKA_EXTENSIONS: 'logicalCluster=lkc-1',
+  },
+  networkPolicies: { tokenEndpoint: { to: [{ ipBlock: { cidr: '198.51.100.9/32' } }], port: 8443 } },
+}
+
 const good: Readonly<Record<string, Run>> = {
   ...Object.fromEntries(
     Object.entries(sizes).map(([name, values]) => [name, { values: [...values, required] }]),
@@ -176,6 +188,7 @@ const good: Readonly<Record<string, Run>> = {
     values: [...sizes.small, ofThePage, { checkCluster: false }],
   },
   'the example with operators': { values: [...sizes.small, required, valuesIn(`${EXAMPLE}/values.yaml`)] },
+  'access tokens': { values: [required, accessTokens] },
   unscaled: { values: [required, unscaled] },
   'in a cluster': { values: [required, checked], ...cluster },
   'an upgrade in a cluster': {
@@ -288,6 +301,11 @@ const bad: ReadonlyArray<readonly [what: string, run: Run, expected: RegExp]> = 
     'an operator that no policy permits',
     { values: [required, { networkPolicies: { operator: { to: [] } } }] },
     /networkPolicies\.operator\.to is empty, so no pod would reach the operator of settings\.HUB_OPERATOR_SMPP_URL/u,
+  ],
+  [
+    'a token endpoint that no policy permits',
+    { values: [required, { settings: { HUB_KAFKA_TOKEN_URL: 'https://login.team.test/token' } }] },
+    /networkPolicies\.tokenEndpoint\.to is empty/u,
   ],
   [
     'an identity provider that no policy permits',
@@ -594,6 +612,31 @@ describe('the Helm chart', () => {
         host,
       ]),
     )
+  })
+
+  it('lets pods and KEDA get access tokens for Kafka', async (context) => {
+    const documents = documentsOf(await orSkip(context, rendered()), 'access tokens')
+    const named = (kind: string, name: string): Doc =>
+      documents.find((document) => keyOf(document) === `${kind} ${name}`)!
+    expect(named('NetworkPolicy', 'servers')['spec'].egress).toContainEqual({
+      to: [{ ipBlock: { cidr: '198.51.100.9/32' } }],
+      ports: [{ port: 8443 }],
+    })
+    // KEDA documentation, Apache Kafka scaler: the parameters of the authentication with `sasl: oauthbearer`.
+    expect(
+      named('TriggerAuthentication', 'hub-kafka')['spec'].configMapTargetRef.map(
+        ({ key, parameter }: { readonly key: string; readonly parameter: string }) => [parameter, key],
+      ),
+    ).toEqual([
+      ['ca', 'ca.crt'],
+      ['username', 'HUB_KAFKA_USERNAME'],
+      ['oauthExtensions', 'HUB_KAFKA_EXTENSIONS'],
+      ['oauthTokenEndpointUri', 'HUB_KAFKA_TOKEN_URL'],
+      ['scopes', 'HUB_KAFKA_TOKEN_SCOPES'],
+    ])
+    expect(named('ScaledObject', 'dispatcher')['spec'].triggers[0].metadata).toMatchObject({
+      sasl: 'oauthbearer',
+    })
   })
 
   it('reads what the example with operators makes', async (context) => {

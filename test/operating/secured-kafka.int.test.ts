@@ -12,10 +12,10 @@ import {
   EventLog,
   type IncomingRecord,
   type KafkaConnection,
-  type KafkaCredentials,
   kafkaConnectionConfig,
   layerConsumerGroups,
   layerEventLog,
+  type PasswordCredentials,
 } from '@hub/kafka'
 import { connectionFault, invalidSettingOf } from '@hub/config'
 import { type CertificateAuthority, makeCertificateAuthority, type ServerCertificate } from '@hub/testkit'
@@ -39,7 +39,7 @@ beforeAll(async () => {
 })
 afterAll(() => kafka?.stop())
 
-const credentials = (over: Partial<KafkaCredentials> = {}): KafkaCredentials => ({
+const credentials = (over: Partial<PasswordCredentials> = {}): PasswordCredentials => ({
   mechanism: 'scram-sha-512',
   username: kafka.username,
   password: Redacted.make(kafka.password),

@@ -1,4 +1,4 @@
-/** Starts a Kafka broker that requires TLS and SASL authentication. */
+/** Starts a Kafka broker that requires TLS and SASL authentication, or access tokens of an identity provider. */
 import { randomBytes } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -20,6 +20,8 @@ export interface SecuredKafka {
   readonly brokers: ReadonlyArray<string>
   /** The address with TLS at which clients need a certificate of the same authority. */
   readonly mutualBrokers: ReadonlyArray<string>
+  /** The address with TLS at which clients need an access token. */
+  readonly tokenBrokers: ReadonlyArray<string>
   /** The authority that signed the broker's certificate. */
   readonly authority: CertificateAuthority
   /** Its certificate in PEM. */
@@ -30,6 +32,27 @@ export interface SecuredKafka {
   readonly stop: () => Promise<void>
 }
 
+/** What the broker requires of access tokens, and when it ends a session. */
+export interface AcceptedTokens {
+  readonly issuer: string
+  readonly audience: string
+  readonly jwks: string
+  readonly sessionMs: number
+}
+
+/** The broker checks tokens with its own validator. Source: Kafka documentation, SASL/OAUTHBEARER. */
+const tokenProperties = ({ audience, issuer, jwks, sessionMs }: AcceptedTokens) => ({
+  'sasl.enabled.mechanisms': 'OAUTHBEARER',
+  'oauthbearer.sasl.server.callback.handler.class':
+    'org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler',
+  'oauthbearer.sasl.jaas.config':
+    'org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;',
+  'oauthbearer.sasl.oauthbearer.jwks.endpoint.url': jwks,
+  'oauthbearer.sasl.oauthbearer.expected.issuer': issuer,
+  'oauthbearer.sasl.oauthbearer.expected.audience': audience,
+  'oauthbearer.connections.max.reauth.ms': String(sessionMs),
+})
+
 /** These limits only end a start or stop that hangs. */
 const READY_WITHIN = { everyMs: 100 } as const
 const STOP_WITHIN_MS = 10_000
@@ -37,7 +60,8 @@ const STOP_WITHIN_MS = 10_000
 const JARS_WITHIN_MS = 60_000
 const HOST = '127.0.0.1'
 
-export const startSecuredKafka = async (): Promise<SecuredKafka> => {
+/** `tokens`: the broker has a listener for access tokens. */
+export const startSecuredKafka = async (tokens: AcceptedTokens | null = null): Promise<SecuredKafka> => {
   const dir = mkdtempSync(join(process.env['HUB_TEST_DIR'] ?? tmpdir(), 'secured-'))
   const ports = portsAt(await freePortBase())
   const authority = await makeCertificateAuthority()
@@ -51,7 +75,7 @@ export const startSecuredKafka = async (): Promise<SecuredKafka> => {
     controllerPort: ports.kafkaController,
     log: join(dir, 'kafka.log'),
     runDir: join(dir, 'run'),
-    // This fixture starts neither PostgreSQL nor Redis, so the ports planned for them are free.
+    // This fixture starts nothing but Kafka, so the ports planned for other servers are free.
     secured: {
       port: ports.postgres,
       ...(await authority.issue([HOST])),
@@ -67,7 +91,20 @@ export const startSecuredKafka = async (): Promise<SecuredKafka> => {
             'ssl.truststore.certificates': authority.pem,
           },
         },
+        ...(tokens === null
+          ? []
+          : [
+              {
+                name: 'TOKENS',
+                protocol: 'SASL_SSL' as const,
+                port: ports.commandApi,
+                properties: tokenProperties(tokens),
+              },
+            ]),
       ],
+      ...(tokens === null
+        ? {}
+        : { systemProperties: { 'org.apache.kafka.sasl.oauthbearer.allowed.urls': tokens.jwks } }),
     },
   })
   const stop = async (): Promise<void> => {
@@ -83,6 +120,7 @@ export const startSecuredKafka = async (): Promise<SecuredKafka> => {
   return {
     brokers: [`${HOST}:${ports.postgres}`],
     mutualBrokers: [`${HOST}:${ports.redis}`],
+    tokenBrokers: [`${HOST}:${ports.commandApi}`],
     authority,
     ca: authority.pem,
     ...user,

@@ -35,6 +35,8 @@ export interface SecuredListener {
     /** What the listener does differently from the broker, without its prefix. */
     readonly properties: Properties
   }>
+  /** System properties of the broker. */
+  readonly systemProperties?: Properties
 }
 
 /** A node of a cluster of several nodes, for tests. A local hub has a single node. */
@@ -292,6 +294,9 @@ export const startKafka = async (options: KafkaOptions): Promise<RunningProcess>
         // match.
         '-Xlog:disable',
         '-Xlog:all=error:stderr',
+        ...Object.entries(options.secured?.systemProperties ?? {}).map(
+          ([name, value]) => `-D${name}=${value}`,
+        ),
       ]),
       'kafka.Kafka',
       properties,

@@ -40,6 +40,14 @@ const RIGHT: Environment = {
   HUB_OPERATIONS_URL: 'https://operations.example.com',
 }
 
+/** Access tokens for Kafka. */
+const TOKENS: Environment = {
+  HUB_KAFKA_MECHANISM: 'oauthbearer',
+  HUB_KAFKA_USERNAME: 'hub',
+  HUB_KAFKA_PASSWORD: 'private',
+  HUB_KAFKA_TOKEN_URL: 'https://login.example.com/token',
+}
+
 const sentences = (app: (typeof ALL_APPS)[number] | 'hubctl', environment: Environment) =>
   findInvalidSettings(app).pipe(
     Effect.map((mistakes) => mistakes.map(({ message }) => message)),
@@ -315,6 +323,16 @@ describe('a dangerous setting', () => {
       { HUB_KAFKA_TLS: '', HUB_KAFKA_BROKERS: '127.0.0.1:9092', HUB_KAFKA_MECHANISM: 'plain' },
       'HUB_KAFKA_MECHANISM',
     ],
+    [
+      'SASL oauthbearer without TLS, also to loopback',
+      { ...TOKENS, HUB_KAFKA_TLS: '', HUB_KAFKA_BROKERS: '127.0.0.1:9092' },
+      'HUB_KAFKA_MECHANISM',
+    ],
+    [
+      'a token endpoint without TLS',
+      { ...TOKENS, HUB_KAFKA_TOKEN_URL: 'http://login.example.com/token' },
+      'HUB_KAFKA_TOKEN_URL',
+    ],
     ['a folder for crash points', { HUB_CRASH_POINTS: '/tmp/crash-points' }, 'HUB_CRASH_POINTS'],
     ['a public address without TLS', { HUB_BASE_URL: 'http://hub.example.com' }, 'HUB_BASE_URL'],
   ]
@@ -351,6 +369,8 @@ describe('a dangerous setting', () => {
     { HUB_REDIS_URL: 'redis://redis', HUB_KAFKA_TLS: '', HUB_PLAINTEXT_SERVERS: 'redis, kafka' },
     { HUB_KAFKA_BROKERS: '127.0.0.1:9092,[::1]:9092', HUB_KAFKA_TLS: '' },
     { HUB_KAFKA_MECHANISM: 'plain' },
+    TOKENS,
+    { ...TOKENS, HUB_KAFKA_TOKEN_URL: 'http://127.0.0.1:8080/token' },
     { HUB_BASE_URL: 'http://127.0.0.1:7300' },
     { HUB_BASE_URL: 'http://[::1]:7300' },
   ])('does not include loopback, or a server that the deployment exempts: %o', (settings) =>
@@ -470,4 +490,59 @@ describe('the rules between settings', () => {
       )
     }
   })
+
+  const without = (environment: Environment, name: string): Environment =>
+    Object.fromEntries(Object.entries(environment).filter(([variable]) => variable !== name))
+
+  it.effect.each([
+    [
+      'a token endpoint is missing',
+      without(TOKENS, 'HUB_KAFKA_TOKEN_URL'),
+      'HUB_KAFKA_TOKEN_URL is not set, and HUB_KAFKA_MECHANISM is oauthbearer.',
+    ],
+    [
+      'a token endpoint has another mechanism',
+      { ...TOKENS, HUB_KAFKA_MECHANISM: 'plain' },
+      'HUB_KAFKA_TOKEN_URL is set, and HUB_KAFKA_MECHANISM is not oauthbearer. Expected: HUB_KAFKA_MECHANISM=oauthbearer, or no value.',
+    ],
+    [
+      'a token endpoint has the default mechanism',
+      without(TOKENS, 'HUB_KAFKA_MECHANISM'),
+      'HUB_KAFKA_TOKEN_URL is set, and HUB_KAFKA_MECHANISM is not oauthbearer.',
+    ],
+    [
+      'the secret of the client is missing',
+      without(TOKENS, 'HUB_KAFKA_PASSWORD'),
+      'HUB_KAFKA_PASSWORD is not set, and HUB_KAFKA_USERNAME is.',
+    ],
+    [
+      'scopes have no token endpoint',
+      { HUB_KAFKA_TOKEN_SCOPES: 'kafka' },
+      'HUB_KAFKA_TOKEN_URL is not set, and HUB_KAFKA_TOKEN_SCOPES is.',
+    ],
+    [
+      'parameters have no token endpoint',
+      { HUB_KAFKA_TOKEN_PARAMETERS: 'audience=kafka' },
+      'HUB_KAFKA_TOKEN_URL is not set, and HUB_KAFKA_TOKEN_PARAMETERS is.',
+    ],
+    [
+      'an extension has the name of the token',
+      { ...TOKENS, HUB_KAFKA_EXTENSIONS: 'auth=other' },
+      'HUB_KAFKA_EXTENSIONS is something else. Expected: name=value, more than one separated by commas.',
+    ],
+    [
+      'an extension has a control character',
+      { ...TOKENS, HUB_KAFKA_EXTENSIONS: 'pool=one%01auth=other' },
+      'HUB_KAFKA_EXTENSIONS is something else.',
+    ],
+  ] as ReadonlyArray<readonly [string, Environment, string]>)(
+    'refuse settings of access tokens: %s',
+    ([, environment, sentence]) =>
+      Effect.gen(function* () {
+        const found = yield* sentences('projector', { ...RIGHT, ...environment })
+        assert.lengthOf(found, 1)
+        assert.include(found[0], sentence)
+        assert.notInclude(found[0], 'private')
+      }),
+  )
 })

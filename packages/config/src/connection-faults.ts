@@ -22,7 +22,17 @@ interface Fault {
   readonly isRefusal: boolean
 }
 
-const { databaseUrl, kafkaCertFile, kafkaMechanism, kafkaPassword, kafkaUsername, redisUrl } = servers
+const {
+  databaseUrl,
+  kafkaCertFile,
+  kafkaMechanism,
+  kafkaPassword,
+  kafkaTokenParameters,
+  kafkaTokenScopes,
+  kafkaTokenUrl,
+  kafkaUsername,
+  redisUrl,
+} = servers
 
 /** The alerts of TLS with which a server refuses the certificate of a client. Source: RFC 8446, 6.2; codes of OpenSSL. */
 const CLIENT_CERTIFICATE_ALERTS = [
@@ -64,6 +74,8 @@ const REFUSALS: Readonly<Record<Server, Readonly<Record<string, string>>>> = {
     KafkaJSSASLAuthenticationError: `Kafka refuses the user or the password. Correct ${kafkaUsername.name} or ${kafkaPassword.name}.`,
     SASL_AUTHENTICATION_FAILED: `Kafka refuses the user or the password. Correct ${kafkaUsername.name} or ${kafkaPassword.name}.`,
     UNSUPPORTED_SASL_MECHANISM: `Kafka does not have this mechanism of authentication. Correct ${kafkaMechanism.name}.`,
+    TokenRefused: `The token endpoint refuses the client. Correct ${kafkaUsername.name}, ${kafkaPassword.name}, ${kafkaTokenScopes.name} or ${kafkaTokenParameters.name}.`,
+    TokenRejected: `Kafka refuses the access token. Correct ${kafkaTokenUrl.name}, ${kafkaTokenScopes.name} or ${kafkaTokenParameters.name}, or what the brokers expect.`,
     TOPIC_AUTHORIZATION_FAILED: `Kafka does not permit the user a topic. Permit it, or correct ${kafkaUsername.name}.`,
     GROUP_AUTHORIZATION_FAILED: `Kafka does not permit the user a consumer group. Permit it, or correct ${kafkaUsername.name}.`,
     CLUSTER_AUTHORIZATION_FAILED: `Kafka does not permit the user this request. Permit it, or correct ${kafkaUsername.name}.`,
@@ -96,9 +108,16 @@ const unreachable = (server: Server): Readonly<Record<string, string>> => ({
   ECONNREFUSED: `${NAMES[server]} does not accept connections. Start it, or correct ${ADDRESSES[server]}.`,
 })
 
+/** Of a server beside the three. */
+const OTHERS: Readonly<Partial<Record<Server, Readonly<Record<string, string>>>>> = {
+  kafka: {
+    TokenUnavailable: `The token endpoint gives no access token for Kafka. Correct ${kafkaTokenUrl.name}, or add the authority of its certificate to the file of NODE_EXTRA_CA_CERTS.`,
+  },
+}
+
 const faultsOf = (server: Server): ReadonlyMap<string, Fault> => {
   const refusals = { ...REFUSALS[server], ...certificateRefusals(server) }
-  const all = { ...refusals, ...unreachable(server) }
+  const all = { ...refusals, ...unreachable(server), ...OTHERS[server] }
   return new Map(
     Object.entries(all).map(([code, sentence]) => [code, { sentence, isRefusal: code in refusals }]),
   )

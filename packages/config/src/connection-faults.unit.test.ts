@@ -18,6 +18,10 @@ describe('the fault of a failed connection', () => {
     ['KafkaRequestRejected', 'KafkaJSProtocolError TOPIC_AUTHORIZATION_FAILED', 'HUB_KAFKA_USERNAME', true],
     ['KafkaUnavailable', 'KafkaJSConnectionError SELF_SIGNED_CERT_IN_CHAIN', 'NODE_EXTRA_CA_CERTS', true],
     ['KafkaUnavailable', 'KafkaJSConnectionError ECONNREFUSED', 'HUB_KAFKA_BROKERS', false],
+    // Names of errors of the tokens for Kafka, with the error code of RFC 6749 or of Node.
+    ['KafkaUnavailable', 'TokenRefused invalid_client', 'HUB_KAFKA_PASSWORD', true],
+    ['KafkaUnavailable', 'TokenRejected', 'HUB_KAFKA_TOKEN_URL', true],
+    ['KafkaUnavailable', 'TokenUnavailable ECONNREFUSED', 'HUB_KAFKA_TOKEN_URL', false],
     ['StorageUnavailable', 'ENOTFOUND', 'HUB_DATABASE_URL', false],
   ])('%s %s names %s', (tag, detail, setting, isRefusal) => {
     const fault = connectionFault({ _tag: tag, detail })

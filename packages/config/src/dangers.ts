@@ -86,6 +86,9 @@ const withoutTls = (
         : null,
   )
 
+/** What mechanisms of SASL send as it is. */
+const UNENCRYPTED_BY: Readonly<Record<string, string>> = { plain: 'password', oauthbearer: 'token' }
+
 /** An address that must use TLS outside of loopback. */
 const unencrypted = (setting: Setting<string | null>, why: string, problem: string): Rule =>
   danger(
@@ -152,14 +155,21 @@ export const dangers: ReadonlyArray<Rule> = [
   danger(
     settings.kafkaMechanism,
     [settings.kafkaTls],
-    `\`${settings.kafkaMechanism.name}=plain\` while \`${settings.kafkaTls.name}\` is not \`on\`: it sends the password unencrypted.`,
-    (valueOf) =>
-      valueOf(settings.kafkaMechanism) === 'plain' && valueOf(settings.kafkaTls) === 'off'
+    `\`${settings.kafkaMechanism.name}=plain\` or \`oauthbearer\` while \`${settings.kafkaTls.name}\` is not \`on\`: it sends the password or the token unencrypted.`,
+    (valueOf) => {
+      const sent = UNENCRYPTED_BY[valueOf(settings.kafkaMechanism) ?? '']
+      return sent !== undefined && valueOf(settings.kafkaTls) === 'off'
         ? {
-            problem: 'sends the password unencrypted without TLS',
+            problem: `sends the ${sent} unencrypted without TLS`,
             expected: `${settings.kafkaTls.name}=on, or a scram mechanism`,
           }
-        : null,
+        : null
+    },
+  ),
+  unencrypted(
+    settings.kafkaTokenUrl,
+    'others could read the secret of the hub',
+    'sends the secret of the hub unencrypted',
   ),
   unencrypted(
     settings.baseUrl,

@@ -161,6 +161,20 @@ export const pairs: Kind<Readonly<Record<string, string>>> = kind('words', PAIRS
   Result.map(readPairs(text), Object.fromEntries<string>),
 )
 
+/** `auth` is the token itself. Sources: RFC 7628, 3.1; KIP-342. */
+const isSaslExtension = ([name, value]: readonly [string, string]): boolean =>
+  /^[A-Za-z]+$/u.test(name) && name !== 'auth' && /^[\u0020-\u007e]+$/u.test(value)
+
+/** Extensions of SASL/OAUTHBEARER. */
+export const saslExtensions: Kind<Readonly<Record<string, string>>> = kind(
+  'words',
+  'name=value, more than one separated by commas',
+  (text) =>
+    Result.flatMap(readPairs(text), (all) =>
+      onlyIf(all.every(isSaslExtension), Object.fromEntries<string>(all)),
+    ),
+)
+
 /** A host name, an IPv4 address or an IPv6 address in brackets, and a port. */
 const HOST_AND_PORT = /^(?:\[[0-9a-fA-F:.]+\]|[^\s:/@[\]]+):(?<port>\d{1,5})$/u
 

@@ -60,6 +60,29 @@ const together = (one: Setting<unknown>, other: Setting<unknown>): Rule => ({
   ],
 })
 
+/** The setting has a purpose with one choice of another setting only, which needs it. */
+const onlyWith = (choice: Setting<string>, value: string, other: Setting<unknown>): Rule => ({
+  about: [other, choice],
+  sentence: `\`${other.name}\` must be set if \`${choice.name}\` is \`${value}\`, and only then.`,
+  mistakes: (isSet, valueOf) => {
+    const chosen = valueOf(choice)
+    if (chosen === undefined || (chosen === value) === isSet(other)) return []
+    return [
+      chosen === value
+        ? new InvalidSetting({
+            variable: other.name,
+            problem: `${NOT_SET}, and ${choice.name} is ${value}`,
+            expected: other.kind.expected,
+          })
+        : new InvalidSetting({
+            variable: other.name,
+            problem: `is set, and ${choice.name} is not ${value}`,
+            expected: `${choice.name}=${value}, or no value`,
+          }),
+    ]
+  },
+})
+
 const differ = (why: string, one: Setting<string | null>, other: Setting<string | null>): Rule => ({
   about: [one, other],
   sentence: `${listed([one, other])} must differ: ${why}.`,
@@ -101,6 +124,11 @@ export const rules: ReadonlyArray<Rule> = [
   needs(settings.kafkaCertFile, settings.kafkaTls),
   together(settings.kafkaCertFile, settings.kafkaKeyFile),
   together(settings.kafkaUsername, settings.kafkaPassword),
+  onlyWith(settings.kafkaMechanism, 'oauthbearer', settings.kafkaTokenUrl),
+  needs(settings.kafkaTokenUrl, settings.kafkaUsername, settings.kafkaPassword),
+  needs(settings.kafkaTokenScopes, settings.kafkaTokenUrl),
+  needs(settings.kafkaTokenParameters, settings.kafkaTokenUrl),
+  needs(settings.kafkaExtensions, settings.kafkaTokenUrl),
   atMostOne('live keys have one operator', settings.operatorSmppUrl, settings.operatorHttpUrl),
   needs(settings.operatorSmppUrl, settings.operatorSmppPassword),
   needs(settings.operatorHttpUrl, settings.operatorHttpSecret, settings.operatorCallbackPort),

@@ -1,1 +1,2 @@
+export { boundedFetch } from './bounded-fetch.ts'
 export { skippingInformational } from './informational.ts'

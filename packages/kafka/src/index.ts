@@ -5,6 +5,7 @@ export {
   type KafkaConnection,
   kafkaConnectionConfig,
   type KafkaCredentials,
+  type PasswordCredentials,
 } from './connection/client.ts'
 export { layerEventLog } from './log/event-log.ts'
 export { ErasureTopic, type PublishedErasure } from './erasures/erasure-topic.ts'

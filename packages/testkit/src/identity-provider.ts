@@ -15,6 +15,8 @@ interface IdentityProviderOptions {
   readonly people?: Groups
   /** The groups of the program. */
   readonly program?: ReadonlyArray<string>
+  /** The lifetime of access tokens of the program, seconds. Default: ten minutes. */
+  readonly tokenSeconds?: number
 }
 
 export interface TestIdentityProvider {
@@ -25,6 +27,13 @@ export interface TestIdentityProvider {
   readonly audience: string
   /** The name of the program. */
   readonly program: string
+  /** Where programs get access tokens, and the keys that sign them. */
+  readonly tokenUrl: string
+  readonly jwksUrl: string
+  /** The scope that the program can ask for. */
+  readonly scope: string
+  /** How many tokens programs got so far. */
+  readonly tokensIssued: () => number
   /** An access token of the program, a JWT. */
   readonly tokenFor: (audience: string) => Promise<string>
   readonly stop: () => Promise<void>
@@ -33,12 +42,14 @@ export interface TestIdentityProvider {
 const CLIENT = { id: 'hub-console', secret: 'a client secret for tests' }
 const PROGRAM = 'nightly-job'
 const AUDIENCE = 'urn:hub:operations'
+const SCOPE = 'operate'
 
 export const startIdentityProvider = async ({
   people = {},
   program = [],
   redirectUri,
   signedOutUri,
+  tokenSeconds = 600,
 }: IdentityProviderOptions): Promise<TestIdentityProvider> => {
   // Loaded here, because few tests need it.
   const { Provider } = await import('oidc-provider')
@@ -72,13 +83,14 @@ export const startIdentityProvider = async ({
     }),
     cookies: { keys: ['a key of cookies for tests'] },
     pkce: { required: () => true },
+    ttl: { ClientCredentials: tokenSeconds },
     features: {
       clientCredentials: { enabled: true },
       resourceIndicators: {
         enabled: true,
         defaultResource: () => AUDIENCE,
         getResourceServerInfo: (_context, resource) => ({
-          scope: 'operate',
+          scope: SCOPE,
           audience: resource,
           accessTokenFormat: 'jwt',
         }),
@@ -89,6 +101,10 @@ export const startIdentityProvider = async ({
   })
   // The test only reads what the provider answers.
   provider.on('server_error', () => {})
+  let tokensIssued = 0
+  provider.on('client_credentials.issued', () => {
+    tokensIssued += 1
+  })
   const answer = provider.callback()
   server.on('request', (request, response) => void answer(request, response))
   return {
@@ -97,6 +113,10 @@ export const startIdentityProvider = async ({
     clientSecret: CLIENT.secret,
     audience: AUDIENCE,
     program: PROGRAM,
+    tokenUrl: `${issuer}/token`,
+    jwksUrl: `${issuer}/jwks`,
+    scope: SCOPE,
+    tokensIssued: () => tokensIssued,
     tokenFor: async (audience) => {
       const response = await fetch(`${issuer}/token`, {
         method: 'POST',
@@ -107,7 +127,7 @@ export const startIdentityProvider = async ({
         body: new URLSearchParams({
           grant_type: 'client_credentials',
           resource: audience,
-          scope: 'operate',
+          scope: SCOPE,
         }),
       })
       return String(((await response.json()) as { access_token?: string }).access_token)

@@ -5,6 +5,7 @@
  */
 import { createHash } from 'node:crypto'
 import { settings } from '@hub/config'
+import { boundedFetch } from '@hub/http-client'
 import { actorId, type Role } from '@hub/operations'
 import { type Config, Context, Data, Duration, Effect, Layer, Redacted, Semaphore } from 'effect'
 import {
@@ -16,7 +17,6 @@ import {
   type JWTVerifyGetKey,
 } from 'jose'
 import * as client from 'openid-client'
-import { boundedFetch } from './bounded-fetch.ts'
 import { nameOf, programOf, roleMapConfig, rolesOf, subjectOf } from './claims.ts'
 
 /** The state of a sign-in, between the redirect to the provider and the redirect back. */

@@ -82,17 +82,41 @@ export const servers = inGroup('servers', {
   kafkaUsername: optional(kind.string('a name'), 'brokers ask for none', {
     name: 'HUB_KAFKA_USERNAME',
     readBy: EVERYONE,
-    doc: 'The SASL user of the hub.',
+    doc: 'The SASL user of the hub. With the mechanism `oauthbearer`: its client id at the token endpoint.',
   }),
   kafkaPassword: optional(kind.secret({ least: 1 }), 'brokers ask for none', {
     name: 'HUB_KAFKA_PASSWORD',
     readBy: EVERYONE,
-    doc: 'The password of the SASL user.',
+    doc: 'The password of the SASL user. With the mechanism `oauthbearer`: the client secret.',
   }),
-  kafkaMechanism: withDefault(kind.choice(['scram-sha-512', 'scram-sha-256', 'plain']), 'scram-sha-512', {
-    name: 'HUB_KAFKA_MECHANISM',
+  kafkaMechanism: withDefault(
+    kind.choice(['scram-sha-512', 'scram-sha-256', 'plain', 'oauthbearer']),
+    'scram-sha-512',
+    {
+      name: 'HUB_KAFKA_MECHANISM',
+      readBy: EVERYONE,
+      doc: 'The SASL mechanism. `plain` sends the password and `oauthbearer` an access token unencrypted, so use them with TLS only.',
+    },
+  ),
+  kafkaTokenUrl: optional(kind.url('https', 'http'), 'no access tokens', {
+    name: 'HUB_KAFKA_TOKEN_URL',
     readBy: EVERYONE,
-    doc: 'The SASL mechanism. `plain` sends the password unencrypted, so use it with TLS only.',
+    doc: 'The token endpoint of the identity provider, for the mechanism `oauthbearer`. The hub asks for a token by the client credentials grant of OAuth 2.0, with its id and secret in HTTP Basic, and renews it before it ends.',
+  }),
+  kafkaTokenScopes: optional(kind.string('names, separated by spaces'), 'those of the client', {
+    name: 'HUB_KAFKA_TOKEN_SCOPES',
+    readBy: EVERYONE,
+    doc: 'The scopes that this request asks for.',
+  }),
+  kafkaTokenParameters: optional(kind.pairs, 'no further parameters', {
+    name: 'HUB_KAFKA_TOKEN_PARAMETERS',
+    readBy: EVERYONE,
+    doc: 'Further parameters of this request, such as `audience=kafka` or `resource=urn%3Akafka`, if the provider needs them. They are no place for a secret.',
+  }),
+  kafkaExtensions: optional(kind.saslExtensions, 'no extensions', {
+    name: 'HUB_KAFKA_EXTENSIONS',
+    readBy: EVERYONE,
+    doc: 'Pairs for the brokers beside the token, such as `logicalCluster=lkc-1,identityPoolId=pool-1`, if a hosted Kafka needs them.',
   }),
   topicPrefix: withDefault(kind.form(/^[a-zA-Z0-9._-]*$/u, 'letters, digits, and . _ -'), '', {
     name: 'HUB_TOPIC_PREFIX',

@@ -18,6 +18,7 @@ import kafkajs, {
   type ISocketFactory,
   type Kafka,
   type LogEntry,
+  type Mechanism,
   type RetryOptions,
   type SASLOptions,
 } from 'kafkajs'
@@ -25,16 +26,19 @@ import { trackConnections } from '../kafkajs-patches/destroy-connections.ts'
 import '../kafkajs-patches/failed-metadata.ts'
 import '../kafkajs-patches/request-queue-timer.ts'
 import { ignoreUnrefOfClosed } from '../kafkajs-patches/unref-closed-sockets.ts'
+import { oauthBearer, type TokenCredentials } from './oauthbearer.ts'
 import { destroySilent } from './silent-connections.ts'
 
 // kafkajs is a CommonJS module: Node finds its values only through the default export.
 const { logLevel } = kafkajs
 
-export interface KafkaCredentials {
+export interface PasswordCredentials {
   readonly mechanism: 'scram-sha-512' | 'scram-sha-256' | 'plain'
   readonly username: string
   readonly password: Redacted.Redacted<string>
 }
+
+export type KafkaCredentials = PasswordCredentials | TokenCredentials
 
 export interface KafkaTls {
   /** In PEM; `null`: Node's certificate authorities. */
@@ -62,29 +66,57 @@ export const kafkaTlsConfig: Config.Config<KafkaTls> = Config.all({
   client: clientCertificateConfig(settings.kafkaCertFile, settings.kafkaKeyFile),
 })
 
+/** `null`: connections without authentication. The rules between the settings refuse what contradicts itself. */
+const credentialsConfig: Config.Config<KafkaCredentials | null> = Config.all({
+  mechanism: settings.kafkaMechanism.config,
+  username: settings.kafkaUsername.config,
+  password: settings.kafkaPassword.config,
+  url: settings.kafkaTokenUrl.config,
+  scopes: settings.kafkaTokenScopes.config,
+  parameters: settings.kafkaTokenParameters.config,
+  extensions: settings.kafkaExtensions.config,
+}).pipe(
+  Config.map(({ extensions, mechanism, parameters, password, scopes, url, username }) => {
+    if (username === null || password === null) return null
+    if (mechanism !== 'oauthbearer') return { mechanism, username, password }
+    if (url === null) return null
+    const client = { url, id: username, secret: password, scopes, parameters: parameters ?? {} }
+    return { mechanism, client, extensions: extensions ?? {} }
+  }),
+)
+
 /** The connection that the environment configures. `clientId` is the name of the app. */
 export const kafkaConnectionConfig = (clientId: string): Config.Config<KafkaConnection> =>
   Config.all({
     brokers: settings.kafkaBrokers.config,
     isTls: settings.kafkaTls.config,
     tls: kafkaTlsConfig,
-    mechanism: settings.kafkaMechanism.config,
-    username: settings.kafkaUsername.config,
-    password: settings.kafkaPassword.config,
+    credentials: credentialsConfig,
   }).pipe(
-    Config.map(({ brokers, isTls, mechanism, password, tls, username }) => ({
+    Config.map(({ brokers, credentials, isTls, tls }) => ({
       clientId,
       brokers,
       ...(isTls === 'on' ? { tls } : {}),
-      ...(username === null || password === null ? {} : { credentials: { mechanism, username, password } }),
+      ...(credentials === null ? {} : { credentials }),
     })),
   )
 
-const saslOf = ({ mechanism, password, username }: KafkaCredentials): SASLOptions => ({
+const passwordSasl = ({ mechanism, password, username }: PasswordCredentials): SASLOptions => ({
   mechanism,
   username,
   password: Redacted.value(password),
 })
+
+const saslOf = (credentials: KafkaCredentials, fork: Fork): SASLOptions | Mechanism =>
+  credentials.mechanism === 'oauthbearer'
+    ? oauthBearer(credentials, (code) => {
+        fork(
+          Effect.logWarning(
+            'kafka: the token endpoint gives no new token; the current one is still valid',
+          ).pipe(Effect.annotateLogs({ code })),
+        )
+      })
+    : passwordSasl(credentials)
 
 /**
  * Of opening and encrypting a socket: up to three round trips, over a slow network. While a machine has
@@ -175,7 +207,7 @@ export const makeKafka = (connection: KafkaConnection, options: ClientOptions, f
     connectionTimeout: CONNECTION_TIMEOUT_MS,
     requestTimeout: options.requestTimeoutMs,
     ...(secured === undefined ? {} : { ssl: secured.ca === null ? {} : { ca: [secured.ca] } }),
-    ...(connection.credentials === undefined ? {} : { sasl: saslOf(connection.credentials) }),
+    ...(connection.credentials === undefined ? {} : { sasl: saslOf(connection.credentials, fork) }),
     enforceRequestTimeout: true,
     retry: options.retry ?? { retries: 0 },
     socketFactory,

@@ -22,6 +22,7 @@ const CONNECTION_ERRORS: ReadonlySet<string> = new Set([
   'KafkaJSGroupCoordinatorNotFound',
   'KafkaJSMetadataNotLoaded',
   'KafkaJSTopicMetadataNotLoaded',
+  'TokenUnavailable',
 ])
 /** Error codes of the protocol. */
 const FATAL: ReadonlySet<string> = new Set([

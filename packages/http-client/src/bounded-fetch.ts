@@ -1,4 +1,4 @@
-/** Calls of the identity provider: `fetch` with a bound for the size of an answer. */
+/** Calls of an identity provider: `fetch` with a bound for the size of an answer. */
 
 /** Metadata, keys and tokens have some kilobytes. */
 const MAX_BYTES = 256 * 1024
