@@ -60,6 +60,7 @@ const REFUSALS: Readonly<Record<Server, Readonly<Record<string, string>>>> = {
   },
   redis: {
     CLUSTER: `Redis is a node of a Redis Cluster, which the hub does not support. Correct ${redisUrl.name}: it needs a primary that has all keys.`,
+    SENTINEL: `This server is a Redis Sentinel, which the hub does not support. Correct ${redisUrl.name}: it needs the primary.`,
     WRONGPASS: `Redis refuses the user or the password. Correct ${redisUrl.name}.`,
     NOAUTH: `Redis requires a password. Add it to ${redisUrl.name}.`,
     NOPERM: `Redis does not permit the user a command that the hub needs. Permit it, or correct ${redisUrl.name}.`,

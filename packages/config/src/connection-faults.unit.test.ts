@@ -10,6 +10,7 @@ describe('the fault of a failed connection', () => {
     ['StorageUnavailable', '08P01', 'HUB_DATABASE_URL', true],
     // Error codes of Redis.
     ['CountersUnavailable', 'CLUSTER', 'HUB_REDIS_URL', true],
+    ['CountersUnavailable', 'SENTINEL', 'HUB_REDIS_URL', true],
     ['CountersUnavailable', 'WRONGPASS', 'HUB_REDIS_URL', true],
     ['RedisUnusable', 'NOAUTH', 'HUB_REDIS_URL', true],
     // Names of errors of kafkajs, with the error code of the Kafka protocol or of Node.

@@ -3,7 +3,7 @@ import { Data, Effect, Redacted } from 'effect'
 import { Redis } from 'ioredis'
 import { keyNames } from './keys.ts'
 import { codeOf } from './link.ts'
-import { infoField, isClusterNode } from './server-info.ts'
+import { infoField, unusableMode } from './server-info.ts'
 
 export interface RedisState {
   readonly version: string
@@ -54,7 +54,8 @@ export const readRedis = (options: {
         try: async (): Promise<RedisState> => {
           await redis.connect()
           const info = await redis.info()
-          if (isClusterNode(info)) throw new RedisUnusable({ detail: 'CLUSTER' })
+          const mode = unusableMode(info)
+          if (mode !== null) throw new RedisUnusable({ detail: mode })
           const before = Date.now()
           const startedAt = performance.now()
           const [seconds, microseconds] = await redis.time()

@@ -15,7 +15,7 @@ import { afterAnswer, deadlineOf, type DeadlineLimits, expectedOf, type Latency 
 import { type CounterName, replaced, type ReplacedReason, showLatency, unavailable } from './metrics.ts'
 import { CountersUnavailable } from './port.ts'
 import { type ScriptName, SCRIPTS } from './scripts.ts'
-import { isClusterNode } from './server-info.ts'
+import { unusableMode } from './server-info.ts'
 
 /** What waits for a call. */
 type CallKind = 'quick' | 'verdict' | 'background'
@@ -120,7 +120,6 @@ const slow = new CountersUnavailable({ reason: 'timeout', detail: 'slow' })
 const silent = new CountersUnavailable({ reason: 'timeout', detail: 'silent' })
 const notConnectedYet = new CountersUnavailable({ reason: 'unreachable', detail: 'starting' })
 const connectTimedOut = new CountersUnavailable({ reason: 'unreachable', detail: 'deadline' })
-const inCluster = new CountersUnavailable({ reason: 'unreachable', detail: 'CLUSTER' })
 const busy = new CountersUnavailable({ reason: 'busy', detail: 'in flight' })
 
 const now = () => performance.now()
@@ -337,9 +336,14 @@ export const makeLink = (options: LinkOptions): Effect.Effect<Link, never, Scope
         ifAllowed,
       )
 
-    const refuseCluster = (redis: Redis) =>
-      withDeadline(() => redis.info('cluster'), CONNECT_STEP_MS).pipe(
-        Effect.flatMap((info) => (isClusterNode(info) ? Effect.fail(inCluster) : Effect.void)),
+    const refuseUnusable = (redis: Redis) =>
+      withDeadline(() => redis.info(), CONNECT_STEP_MS).pipe(
+        Effect.flatMap((info) => {
+          const detail = unusableMode(info)
+          return detail === null
+            ? Effect.void
+            : Effect.fail(new CountersUnavailable({ reason: 'unreachable', detail }))
+        }),
         ifAllowed,
       )
 
@@ -364,6 +368,8 @@ export const makeLink = (options: LinkOptions): Effect.Effect<Link, never, Scope
           () => redis.connect().catch((error: unknown) => Promise.reject(cause() ?? error)),
           CONNECT_STEP_MS,
         )
+        // First: a Sentinel has no scripts.
+        yield* refuseUnusable(redis)
         const askedAt = now()
         const loaded = yield* withDeadline(
           () =>
@@ -375,7 +381,6 @@ export const makeLink = (options: LinkOptions): Effect.Effect<Link, never, Scope
           CONNECT_STEP_MS,
         )
         const measured = now() - askedAt
-        yield* refuseCluster(redis)
         if (!policyChecked) yield* checkPolicy(redis)
         return open(redis, new Map<string, string>(loaded), measured)
       }).pipe(
