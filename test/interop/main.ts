@@ -1,7 +1,8 @@
 /**
- * Programs that are not ours judge what the hub sends, where that takes too long for `npm test`.
+ * Programs that are not ours judge the hub, where that takes too long for `npm test`.
  *
  *   npm run interop -- <name>    runs one judge; without a name, the command lists them
+ *   npm run interop -- postgres [<version> …]    runs tests on these versions of a server; default: all
  *
  * A judge throws if it finds a fault. If this machine cannot run it, it says why.
  */
@@ -11,16 +12,19 @@ import { join } from 'node:path'
 import { judgeGosmpp } from './gosmpp.ts'
 import { judgeOtelCollector } from './otel-collector.ts'
 import { judgePythonTypes } from './python-types.ts'
+import { judgeKafkaVersions, judgePostgres } from './server-versions.ts'
 import { judgeStandardWebhooks } from './standard-webhooks.ts'
 
-const JUDGES: Readonly<Record<string, () => Promise<void>>> = {
+const JUDGES: Readonly<Record<string, (args: ReadonlyArray<string>) => Promise<void>>> = {
   gosmpp: judgeGosmpp,
+  'kafka-versions': judgeKafkaVersions,
   'otel-collector': judgeOtelCollector,
+  postgres: judgePostgres,
   'python-types': judgePythonTypes,
   'standard-webhooks': judgeStandardWebhooks,
 }
 
-const [name = ''] = process.argv.slice(2)
+const [name = '', ...args] = process.argv.slice(2)
 const judge = Object.hasOwn(JUDGES, name) ? JUDGES[name] : undefined
 if (judge === undefined) {
   console.error(`usage: npm run interop -- <name>\nnames: ${Object.keys(JUDGES).join(', ')}`)
@@ -29,7 +33,7 @@ if (judge === undefined) {
   const folder = mkdtempSync(join(tmpdir(), 'hub-interop-'))
   process.env['HUB_TEST_DIR'] = folder
   try {
-    await judge()
+    await judge(args)
   } finally {
     rmSync(folder, { recursive: true })
   }

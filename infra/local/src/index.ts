@@ -2,7 +2,7 @@
 export { killProcessesOf, lockDataDir, stopProcessesOf } from './data-dir-lock.ts'
 export { freePortBase, PORT_PLAN, PORT_SPAN, PortInUseError, type Ports, portsAt } from './ports.ts'
 export { isAlive, processStartTime, readPidFile } from './pidfile.ts'
-export { ensureJars, type Jars, type JarSet, STACK_JARS } from './jars.ts'
+export { ensureJars, type Jars, type JarSet, pinJars, STACK_JARS } from './jars.ts'
 export { programFile } from './bundles.ts'
 export { findJava } from './java.ts'
 export { type ClusterNode, newKafkaId, type SecuredListener, startKafka } from './kafka.ts'

