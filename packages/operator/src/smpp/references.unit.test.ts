@@ -7,9 +7,9 @@ it('a recipient gets another reference with each long message, however many othe
   const next = makeReferences()
   const recipient = recipientOf(0xabcd_0001)
   const references = Array.from({ length: 256 }, (_, i) => {
-    // A hub with 300 long messages between two of this recipient. The references have 8 bits (3GPP TS
-    // 23.040, 9.2.3.24.1), so a common counter would repeat them.
-    for (let other = 0; other < 300; other++) next(recipientOf(other * 0x1_0000 + i))
+    // Between two of this recipient, the hub has 255 long messages to others. The references have 8 bits
+    // (3GPP TS 23.040, 9.2.3.24.1), so a common counter would return to the same one.
+    for (let other = 0; other < 255; other++) next(recipientOf(other * 0x1_0000 + i))
     return next(recipient)
   })
   expect(new Set(references).size).toBe(256)
