@@ -171,6 +171,8 @@ describe('a bind', () => {
     const { ask } = connect()
     const answer = await ask('bind_transceiver', { ...CREDENTIALS, ...fields })
     expect([answer.command, answer.command_status]).toEqual(['bind_transceiver_resp', status])
+    // Wrong credentials get the first two statuses, too, and do not count.
+    expect(smsc.refused()).toBe(1)
   })
 })
 
