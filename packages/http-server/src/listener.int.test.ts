@@ -1,7 +1,7 @@
 /** The listener alone: its limits, its timeouts, and its end while requests are on their way. */
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
 import * as NodeHttpServerRequest from '@effect/platform-node/NodeHttpServerRequest'
@@ -209,16 +209,19 @@ describe('at the limit of connections', () => {
 
   it('a closed connection counts no longer', async () => {
     const { open, server } = await started({ limits: { all: 10, perAddress: 1 } })
-    for (let i = 0; i < 5; i++) {
+    let closed = 0
+    // `server.getConnections` does not count the connections of further listening sockets.
+    server.on('connection', (socket: Socket) => socket.once('close', () => closed++))
+    const before = await closedAtLimit()
+    for (let i = 1; i <= 5; i++) {
       const raw = await open()
       raw.socket.write(GET)
       await answered(raw)
       raw.socket.destroy()
-      await eventually(
-        () =>
-          new Promise<boolean>((resolve) => server.getConnections((_error, count) => resolve(count === 0))),
-      )
+      await eventually(() => closed === i)
     }
+    // None has taken the place of another one.
+    expect(await closedAtLimit()).toEqual(before)
   })
 })
 
