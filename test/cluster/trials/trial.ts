@@ -132,13 +132,14 @@ export const openTrials = (cluster: Cluster, report: (line: string) => void): Tr
 
 /** Disturbs the hub in several ways, one after another. Each fault names its step. */
 export const inSteps = async (
-  { underLoad }: TrialTools,
+  { report, underLoad }: TrialTools,
   steps: Readonly<Record<string, { readonly disturb: Disturb; readonly tolerance?: Tolerance }>>,
 ): Promise<TrialResult> => {
   const figures: Record<string, unknown> = {}
   const faults: Array<string> = []
   for (const [name, { disturb, tolerance }] of Object.entries(steps)) {
     const result = await underLoad(disturb, tolerance)
+    report(`    step ${name}: ${JSON.stringify(result.figures)}`)
     figures[name] = result.figures
     faults.push(...result.faults.map((fault) => `${name}: ${fault}`))
   }
