@@ -1,4 +1,10 @@
-import { createServer, type IncomingHttpHeaders, type Server } from 'node:http'
+import {
+  createServer,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type Server,
+  type ServerResponse,
+} from 'node:http'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { Redacted } from 'effect'
@@ -20,14 +26,15 @@ const asked: Array<{ readonly headers: IncomingHttpHeaders; readonly form: Recor
 let answer: Answer
 
 beforeAll(async () => {
-  server = createServer(async (request, response) => {
+  const respond = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const form = Object.fromEntries(new URLSearchParams(Buffer.concat(await request.toArray()).toString()))
     asked.push({ headers: request.headers, form })
     const { body, headers = {}, status = 200 } = answer
     response
       .writeHead(status, { 'content-type': 'application/json', ...headers })
       .end(typeof body === 'string' ? body : JSON.stringify(body))
-  })
+  }
+  server = createServer((request, response) => void respond(request, response))
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/token`
