@@ -87,8 +87,13 @@ const questions = Effect.gen(function* () {
     const client = yield* makeWebhookClient(authority.pem).pipe(
       Effect.provideService(AddressPolicy, policy),
       Effect.provideService(Clock.Clock, {
-        ...clock,
         currentTimeMillisUnsafe: () => clock.currentTimeMillisUnsafe() - ageMs,
+        currentTimeMillis: Effect.sync(() => clock.currentTimeMillisUnsafe() - ageMs),
+        currentTimeNanosUnsafe: () => clock.currentTimeNanosUnsafe(),
+        currentTimeNanos: clock.currentTimeNanos,
+        monotonicTimeNanosUnsafe: () => clock.monotonicTimeNanosUnsafe(),
+        monotonicTimeNanos: clock.monotonicTimeNanos,
+        sleep: (duration) => clock.sleep(duration),
       }),
     )
     yield* client.deliver({

@@ -127,7 +127,11 @@ const EVENT_BATCH = { $ref: '#/components/schemas/EventBatch' }
  * there. Its discriminator has no mapping and selects among schemas that inherit; the types of events are constants,
  * so that each event fits one schema without it.
  */
-const asAsyncApiSchema = ({ discriminator: _, $ref: target, ...beside }: JsonObject): JsonObject => {
+const asAsyncApiSchema = (schema: JsonObject): JsonObject => {
+  const target = schema['$ref']
+  const beside = Object.fromEntries(
+    Object.entries(schema).filter(([name]) => name !== 'discriminator' && name !== '$ref'),
+  )
   if (target === undefined) return beside
   return Object.keys(beside).length === 0 ? { $ref: target } : { allOf: [{ $ref: target }], ...beside }
 }

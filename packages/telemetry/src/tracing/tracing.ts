@@ -50,10 +50,7 @@ export interface TracingShape {
   /** Makes the span of an external request, or `null` if it is not sampled. */
   readonly startRequest: (parent: RemoteParent | null) => Span | null
   /** Makes the next span of another process's trace, or returns `null` if it is not sampled. */
-  readonly continueTrace: (
-    traceparent: string | null | undefined,
-    tracestate?: string | null | undefined,
-  ) => Span | null
+  readonly continueTrace: (traceparent: string | null | undefined, tracestate?: string | null) => Span | null
   /** Makes a child span. */
   readonly childOf: (parent: Pick<Span, 'traceId' | 'spanId' | 'tracestate'>) => Span
   /** Milliseconds since the epoch, with fractions. */
