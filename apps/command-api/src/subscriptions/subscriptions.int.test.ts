@@ -5,7 +5,14 @@ import { decodeSubscriptionChanged } from '@hub/kafka'
 import { eventually } from '@hub/testkit'
 import { Effect, Result } from 'effect'
 import { describe, expect, it } from 'vitest'
-import { type Account, type Api, call, type Deployment, startBeforeTests } from '../testing/harness.ts'
+import {
+  type Account,
+  type Api,
+  call,
+  type Deployment,
+  isLate,
+  startBeforeTests,
+} from '../testing/harness.ts'
 
 let deployment: Deployment
 let api: Api
@@ -41,13 +48,27 @@ const as = (key: string) => ({
 })
 const live = () => as(account.keys.live)
 
+/** Creates a subscription. If a server is late, the idempotency key lets the request be repeated. */
+const make = (key: string): Promise<{ status: number; body: Body }> => {
+  const headers = { 'idempotency-key': randomUUID() }
+  return eventually(async () => {
+    const answer: { status: number; body: Body; headers: Headers } = await call(
+      api.url,
+      '/v1/webhook_endpoints',
+      { key, body: { url: 'https://1.1.1.1/hooks' }, headers },
+    )
+    // The first request may still run.
+    return isLate(answer) || answer.body.error?.code === 'idempotency_conflict' ? null : answer
+  })
+}
+
 const create = async (): Promise<{
   readonly id: string
   readonly uuid: string
   readonly secret: string
   readonly path: string
 }> => {
-  const made = await live().post('/v1/webhook_endpoints', { url: 'https://1.1.1.1/hooks' })
+  const made = await make(account.keys.live)
   expect(made.status).toBe(201)
   const id: string = made.body.id
   return { id, uuid: decodeId('we', id)!, secret: made.body.secret, path: `/v1/webhook_endpoints/${id}` }
@@ -322,24 +343,22 @@ describe('a deletion', () => {
   it('allows the creation of another subscription', async () => {
     const crowded = await deployment.addAccount()
     const client = as(crowded.keys.test)
-    const make = () => client.post('/v1/webhook_endpoints', { url: 'https://1.1.1.1/' })
+    const makeOne = () => make(crowded.keys.test)
     const ids: Array<string> = []
     for (let n = 1; n <= 19; n++) {
-      const { body, status } = await make()
+      const { body, status } = await makeOne()
       expect(status).toBe(201)
       ids.push(body.id)
     }
     // Two concurrent creations for the last free place.
-    const made = await Promise.all([make(), make()])
+    const made = await Promise.all([makeOne(), makeOne()])
     expect(
       made.map(({ body, status }): string => (status === 201 ? 'made' : body.error.code)).toSorted(),
     ).toEqual(['made', 'webhook_endpoint_limit_reached'])
-    expect(
-      (await as(crowded.keys.live).post('/v1/webhook_endpoints', { url: 'https://1.1.1.1/' })).status,
-    ).toBe(201)
+    expect((await make(crowded.keys.live)).status).toBe(201)
     expect((await client.delete(`/v1/webhook_endpoints/${ids[0]}`)).status).toBe(200)
-    expect((await make()).status).toBe(201)
-    expect((await make()).status).toBe(422)
+    expect((await makeOne()).status).toBe(201)
+    expect((await makeOne()).status).toBe(422)
   })
 })
 
@@ -539,7 +558,7 @@ describe('a test delivery', () => {
     const client = as(crowded.keys.test)
     const paths: Array<string> = []
     for (let n = 1; n <= 5; n++) {
-      const { body } = await client.post('/v1/webhook_endpoints', { url: 'https://1.1.1.1/' })
+      const { body } = await make(crowded.keys.test)
       paths.push(`/v1/webhook_endpoints/${body.id}`)
     }
     const uuids = paths.map((path) => decodeId('we', path.split('/').at(-1)!)!)
