@@ -12,6 +12,7 @@ export {
   type RemoteParent,
   type Span,
   type TraceHeaders,
+  traceHeadersIn,
   traceHeadersOf,
   traceparentOf,
 } from './tracing/context.ts'

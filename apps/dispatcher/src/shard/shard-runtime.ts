@@ -169,8 +169,7 @@ export const makeShardRuntime = (handle: ShardHandle, environment: ShardEnvironm
     if (Result.isFailure(decoded)) return deadLetterFact(record, decoded.failure.reason)
     for (const message of decoded.success.messages) {
       const fact = carriedFact(decoded.success, message)
-      const { traceparent } = message
-      if (traceparent !== null) traces.continued({ traceparent }, fact)
+      traces.continued(message, fact)
       run({ type: 'fact', offset: record.offset, recipient: message.recipient, fact, fence })
     }
   }
@@ -192,10 +191,7 @@ export const makeShardRuntime = (handle: ShardHandle, environment: ShardEnvironm
       if (Result.isFailure(decoded)) return deadLetterFact(record, decoded.failure.reason)
       const fact = decoded.success
       if (fact.type === 'MessageAccepted') return
-      const { traceparent, tracestate } = record
-      if (traceparent !== null) {
-        traces.continued({ traceparent, ...(tracestate === undefined ? {} : { tracestate }) }, fact)
-      }
+      traces.continued(record, fact)
       run({ type: 'fact', offset: record.offset, recipient: record.key, fact, fence })
     },
     onLane: (lane, record) => {

@@ -11,6 +11,7 @@ import {
   readTraceparent,
   type Span,
   type TraceHeaders,
+  traceHeadersIn,
   traceHeadersOf,
   type TracingShape,
 } from '@hub/telemetry'
@@ -71,8 +72,10 @@ export class MessageTraces {
   }
 
   /** A log record was read. It continues the trace of another process. */
-  continued(headers: TraceHeaders, fact: LogFact): void {
+  continued(record: Pick<IncomingRecord, 'traceparent' | 'tracestate'>, fact: LogFact): void {
     if (!this.#tracing.isOn) return
+    const headers = traceHeadersIn(record)
+    if (headers === null) return
     if (LAST.has(fact.type)) this.#traced.delete(fact.messageId)
     else if (!this.#traced.has(fact.messageId) && readTraceparent(headers.traceparent)?.sampled === true) {
       this.#add(fact.messageId, { headers, processing: null })

@@ -17,6 +17,7 @@ import {
   type SubscriptionChanged,
 } from '@hub/kafka'
 import { storageCrashPoint, type StorageError } from '@hub/store'
+import { traceHeadersIn } from '@hub/telemetry'
 import { Clock, Effect, Result } from 'effect'
 import { FanoutSettings } from '../config.ts'
 import type { Deliverer } from '../delivery/deliverer.ts'
@@ -133,15 +134,14 @@ export const openPartition = Effect.fnUntraced(function* (options: PartitionOpti
     }
   })
 
-  const onEventRecorded = (record: EventRecorded, { offset, traceparent, tracestate }: IncomingRecord) => {
+  const onEventRecorded = (record: EventRecorded, incoming: IncomingRecord) => {
+    const trace = traceHeadersIn(incoming)
     const event = {
       id: record.event,
       sequence: record.sequence,
       body: record.body,
-      offset,
-      ...(traceparent === null
-        ? {}
-        : { trace: { traceparent, ...(tracestate === undefined ? {} : { tracestate }) } }),
+      offset: incoming.offset,
+      ...(trace === null ? {} : { trace }),
     }
     const at = now()
     for (const subscription of subscriptions.of(record.account, record.mode)) {

@@ -93,6 +93,13 @@ const stateOf = ({ tracestate }: { readonly tracestate?: string | undefined }) =
 export const traceparentOf = ({ spanId, traceId }: Pick<Span, 'traceId' | 'spanId'>): string =>
   `00-${traceId}-${spanId}-01`
 
+/** Returns the headers of a traced record; `null`: it has no `traceparent`. */
+export const traceHeadersIn = (record: {
+  readonly traceparent: string | null
+  readonly tracestate?: string
+}): TraceHeaders | null =>
+  record.traceparent === null ? null : { traceparent: record.traceparent, ...stateOf(record) }
+
 /** Returns the headers for the successors of a span. */
 export const traceHeadersOf = (span: Pick<Span, 'traceId' | 'spanId' | 'tracestate'>): TraceHeaders => ({
   traceparent: traceparentOf(span),
