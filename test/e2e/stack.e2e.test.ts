@@ -14,7 +14,7 @@ import {
   statSync,
   symlinkSync,
 } from 'node:fs'
-import { connect, createServer } from 'node:net'
+import { createServer } from 'node:net'
 import { networkInterfaces, tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import {
@@ -27,7 +27,7 @@ import {
   removeData,
   ROOT,
 } from '@hub/local-stack'
-import { eventually } from '@hub/testkit'
+import { accepts, eventually } from '@hub/testkit'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 
 const MAIN = join(ROOT, 'infra/local/src/main.ts')
@@ -103,17 +103,6 @@ const isRunning = async (pid: number): Promise<boolean> => (await processStartTi
 
 const running = async (pids: ReadonlyArray<number>): Promise<ReadonlyArray<number>> =>
   (await Promise.all(pids.map(async (pid) => ((await isRunning(pid)) ? [pid] : [])))).flat()
-
-/** Whether a program accepts connections there. */
-const accepts = (host: string, port: number): Promise<boolean> =>
-  new Promise((resolve) => {
-    const socket = connect({ host, port })
-    socket.once('connect', () => {
-      socket.destroy()
-      resolve(true)
-    })
-    socket.once('error', () => resolve(false))
-  })
 
 /** Whether all ports of the plan are free. */
 const allPortsFree = async (): Promise<boolean> => {
@@ -241,11 +230,11 @@ describe('npm start and npm stop', () => {
     const ports = Object.values(portsAt(base))
     const reached = await Promise.all(
       [...addresses, '::1'].flatMap((host) =>
-        ports.map(async (port) => ((await accepts(host, port)) ? [`${host}:${port}`] : [])),
+        ports.map(async (port) => ((await accepts(port, host)) ? [`${host}:${port}`] : [])),
       ),
     )
     expect(reached.flat()).toEqual([])
-    expect(await accepts('127.0.0.1', portsAt(base).commandApi)).toBe(true)
+    expect(await accepts(portsAt(base).commandApi)).toBe(true)
   })
 
   it('write logs that only their owner can read', () => {

@@ -4,10 +4,9 @@
  */
 import { deepEqual, equal, ok } from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
-import { connect } from 'node:net'
 import { join } from 'node:path'
 import { freePortBase, ROOT } from '@hub/local-stack'
-import { eventually } from '@hub/testkit'
+import { accepts, eventually } from '@hub/testkit'
 import { client, send } from '../support/client.ts'
 import { goProgram, runTool } from '../support/external-tools.ts'
 import { startHub } from '../support/hub.ts'
@@ -52,15 +51,6 @@ const conventionalAttributes = async (): Promise<ReadonlySet<string>> => {
     [...source.matchAll(/attribute\.Key\("(?<name>[^"]+)"\)/gu)].map(({ groups }) => groups?.['name'] ?? ''),
   )
 }
-
-const accepts = (port: number): Promise<boolean> =>
-  new Promise((resolve) => {
-    const socket = connect({ host: '127.0.0.1', port }, () => {
-      socket.destroy()
-      resolve(true)
-    })
-    socket.once('error', () => resolve(false))
-  })
 
 export const judgeOtelCollector = async (): Promise<void> => {
   const found = await goProgram(SOURCE)

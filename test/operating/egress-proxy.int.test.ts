@@ -1,12 +1,11 @@
 /** Deliveries through tinyproxy, an HTTP proxy that is not ours. The settings of the hub name it. */
 import { X509Certificate } from 'node:crypto'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import * as NodeFileSystem from '@effect/platform-node/NodeFileSystem'
 import { freePortBase } from '@hub/local-stack'
-import { eventually, makeCertificateAuthority, tlsReceiver } from '@hub/testkit'
+import { accepts, eventually, makeCertificateAuthority, tlsReceiver } from '@hub/testkit'
 import { AddressPolicy, AttemptNotMade, type Delivery, makeAddressPolicy, WebhookClient } from '@hub/webhooks'
 import { ConfigProvider, Context, Effect, Layer, Redacted } from 'effect'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -28,15 +27,6 @@ afterAll(async () => {
   await Promise.all(running.map(({ stop }) => stop()))
   rmSync(folder, { recursive: true, force: true })
 })
-
-const accepts = (port: number): Promise<boolean> =>
-  new Promise((resolve) => {
-    const socket = connect({ host: '127.0.0.1', port }, () => {
-      socket.destroy()
-      resolve(true)
-    })
-    socket.once('error', () => resolve(false))
-  })
 
 /** Starts tinyproxy, which connects only to one port. Returns its own port. */
 const startProxy = async (tool: string, receiverPort: number): Promise<number> => {

@@ -1,12 +1,11 @@
 /** PgBouncer between the hub and PostgreSQL: a process does not start with it, and says why. */
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import net from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { connectionFault } from '@hub/config'
 import { freePortBase } from '@hub/local-stack'
 import { makeSql, type SqlShape } from '@hub/store'
-import { eventually, freshDatabase } from '@hub/testkit'
+import { accepts, eventually, freshDatabase } from '@hub/testkit'
 import { Duration, Effect, Redacted } from 'effect'
 import { afterAll, beforeAll, describe, expect, it, type TestContext } from 'vitest'
 import { debianTool, type Found, orSkip, runTool } from '../support/external-tools.ts'
@@ -54,15 +53,6 @@ afterAll(async () => {
   await database?.drop()
   rmSync(folder, { recursive: true, force: true })
 })
-
-const accepts = (port: number): Promise<boolean> =>
-  new Promise((resolve) => {
-    const socket = net.connect({ host: '127.0.0.1', port }, () => {
-      socket.destroy()
-      resolve(true)
-    })
-    socket.once('error', () => resolve(false))
-  })
 
 /** Starts PgBouncer in transaction mode, and returns the address of the database behind it. */
 const startPooler = async (
