@@ -10,20 +10,22 @@ import tls, { type TLSSocket } from 'node:tls'
 import { assert, describe, it } from '@effect/vitest'
 import { connectionFault } from '@hub/config'
 import {
-  ConsumerGroups,
   createTopics,
   describeCluster,
   EventLog,
   type KafkaConnection,
   kafkaConnectionConfig,
-  layerConsumerGroups,
-  layerEventLog,
 } from '@hub/kafka'
 import { eventually, faultProxy, startIdentityProvider, type TestIdentityProvider } from '@hub/testkit'
 import { ConfigProvider, Effect, Layer, Logger, References } from 'effect'
 import type { ISocketFactory } from 'kafkajs'
 import { afterAll, beforeAll } from 'vitest'
-import { type SecuredKafka, startSecuredKafka } from '../support/secured-kafka.ts'
+import {
+  joinFromStart,
+  layerClients,
+  type SecuredKafka,
+  startSecuredKafka,
+} from '../support/secured-kafka.ts'
 
 /** Not the audience that the provider chooses by itself. */
 const AUDIENCE = 'urn:hub:kafka'
@@ -119,17 +121,8 @@ describe('a broker that requires access tokens', () => {
         const written: Array<string> = []
         yield* Effect.gen(function* () {
           const log = yield* EventLog
-          const groups = yield* ConsumerGroups
-          yield* groups.join(
-            { group: topic, topics: [topic] },
-            {
-              onAssigned: ({ shards }, control) => {
-                for (const shard of shards) control.seek({ topic, partition: shard, offset: 0 })
-              },
-              onRevoking: Effect.void,
-              onBatch: (_topic, _partition, records) =>
-                Effect.sync(() => void read.push(...records.map(({ id }) => id))),
-            },
+          yield* joinFromStart(topic, (records) =>
+            Effect.sync(() => void read.push(...records.map(({ id }) => id))),
           )
           let last = 0
           const write = Effect.suspend(() => {
@@ -150,16 +143,7 @@ describe('a broker that requires access tokens', () => {
           const opened = authentications.size
           yield* Effect.promise(() => eventually(() => read.length >= written.length))
           assert.strictEqual(authentications.size, opened)
-        }).pipe(
-          Effect.scoped,
-          Effect.provide(
-            Layer.mergeAll(
-              layerEventLog({ connection: to, partitions: 1 }),
-              layerConsumerGroups({ connection: to }),
-            ),
-          ),
-          Effect.provide(layer),
-        )
+        }).pipe(Effect.scoped, Effect.provide(layerClients(to)), Effect.provide(layer))
         // In their order, and each once: no append failed, and no position was lost.
         assert.deepStrictEqual(read.slice(0, written.length), written)
         const output = lines.join('\n')

@@ -6,14 +6,12 @@ import { join } from 'node:path'
 import tls from 'node:tls'
 import { assert, describe, it } from '@effect/vitest'
 import {
-  ConsumerGroups,
   createTopics,
   describeCluster,
   EventLog,
   type IncomingRecord,
   type KafkaConnection,
   kafkaConnectionConfig,
-  layerConsumerGroups,
   layerEventLog,
   type PasswordCredentials,
 } from '@hub/kafka'
@@ -31,7 +29,12 @@ import {
   Schedule,
 } from 'effect'
 import { afterAll, beforeAll } from 'vitest'
-import { type SecuredKafka, startSecuredKafka } from '../support/secured-kafka.ts'
+import {
+  joinFromStart,
+  layerClients,
+  type SecuredKafka,
+  startSecuredKafka,
+} from '../support/secured-kafka.ts'
 
 let kafka: SecuredKafka
 beforeAll(async () => {
@@ -60,31 +63,13 @@ const writeAndRead = Effect.fnUntraced(function* (to: KafkaConnection) {
   const read = yield* Deferred.make<IncomingRecord>()
   yield* Effect.gen(function* () {
     const log = yield* EventLog
-    const groups = yield* ConsumerGroups
-    yield* groups.join(
-      { group: topic, topics: [topic] },
-      {
-        onAssigned: ({ shards }, control) => {
-          for (const shard of shards) control.seek({ topic, partition: shard, offset: 0 })
-        },
-        onRevoking: Effect.void,
-        onBatch: (_topic, _partition, records) => Effect.asVoid(Deferred.succeed(read, records[0]!)),
-      },
-    )
+    yield* joinFromStart(topic, (records) => Effect.asVoid(Deferred.succeed(read, records[0]!)))
     yield* log.append(
       [{ topic, key: 'k', type: 'Something', id: 'one', occurredAt: 0, value: Buffer.from('x') }],
       { deadlineMs: 10_000 },
     )
     assert.strictEqual((yield* Deferred.await(read)).id, 'one')
-  }).pipe(
-    Effect.scoped,
-    Effect.provide(
-      Layer.mergeAll(
-        layerEventLog({ connection: to, partitions: 1 }),
-        layerConsumerGroups({ connection: to }),
-      ),
-    ),
-  )
+  }).pipe(Effect.scoped, Effect.provide(layerClients(to)))
 })
 
 describe('a broker that requires TLS and a password', () => {

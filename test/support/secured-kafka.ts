@@ -4,6 +4,13 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import {
+  ConsumerGroups,
+  type IncomingRecord,
+  type KafkaConnection,
+  layerConsumerGroups,
+  layerEventLog,
+} from '@hub/kafka'
+import {
   ensureJars,
   findJava,
   freePortBase,
@@ -14,6 +21,7 @@ import {
   startKafka,
 } from '@hub/local-stack'
 import { type CertificateAuthority, eventually, makeCertificateAuthority } from '@hub/testkit'
+import { Effect, Layer } from 'effect'
 
 export interface SecuredKafka {
   /** The addresses with TLS and SASL. The user can authenticate with SCRAM-SHA-512 or PLAIN. */
@@ -52,6 +60,28 @@ const tokenProperties = ({ audience, issuer, jwks, sessionMs }: AcceptedTokens) 
   'oauthbearer.sasl.oauthbearer.expected.audience': audience,
   'oauthbearer.connections.max.reauth.ms': String(sessionMs),
 })
+
+/** Joins a group that reads one topic from its start. */
+export const joinFromStart = Effect.fnUntraced(function* (
+  topic: string,
+  onRecords: (records: ReadonlyArray<IncomingRecord>) => Effect.Effect<void>,
+) {
+  const groups = yield* ConsumerGroups
+  yield* groups.join(
+    { group: topic, topics: [topic] },
+    {
+      onAssigned: ({ shards }, control) => {
+        for (const shard of shards) control.seek({ topic, partition: shard, offset: 0 })
+      },
+      onRevoking: Effect.void,
+      onBatch: (_topic, _partition, records) => onRecords(records),
+    },
+  )
+})
+
+/** Writers and groups over one connection. */
+export const layerClients = (connection: KafkaConnection) =>
+  Layer.mergeAll(layerEventLog({ connection, partitions: 1 }), layerConsumerGroups({ connection }))
 
 /** These limits only end a start or stop that hangs. */
 const READY_WITHIN = { everyMs: 100 } as const
