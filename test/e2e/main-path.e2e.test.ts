@@ -6,7 +6,7 @@ import { eventually } from '@hub/testkit'
 import { startHub, type TestHub } from '../support/hub.ts'
 import Stripe from 'stripe'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { allEvents, type Client, client, send } from '../support/client.ts'
+import { allEvents, type Client, client, clientCountingUnknown, send } from '../support/client.ts'
 import { startWebhookReceiver, type WebhookReceiver } from '../support/webhook-receiver.ts'
 
 let hub: TestHub
@@ -162,12 +162,18 @@ describe('a message with a test key', () => {
   })
 
   it('is created once for concurrent sends with one client_ref', async () => {
+    const { base_url, keys } = hub.describe()
+    const { client: repeating, unknown } = clientCountingUnknown(base_url, keys.test)
     const answers = await Promise.all(
-      Array.from({ length: 50 }, () => test.post('/v1/messages', send('otp', '+79001230000', 'same-50'))),
+      Array.from({ length: 50 }, () =>
+        repeating.post('/v1/messages', send('otp', '+79001230000', 'same-50')),
+      ),
     )
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([202]))
     expect(new Set(answers.map(({ body }) => body.id)).size).toBe(1)
-    expect(answers.filter(({ body }) => body.duplicate === undefined)).toHaveLength(1)
+    const first = answers.filter(({ body }) => body.duplicate === undefined)
+    expect(first.length).toBeLessThanOrEqual(1)
+    expect(first.length + unknown()).toBeGreaterThanOrEqual(1)
   })
 })
 

@@ -91,6 +91,21 @@ export const client = (baseUrl: string, key: string | null, defaults: ClientOpti
   }
 }
 
+/**
+ * Returns a client, and how often the hub refused one of its sends with an unknown outcome. The client
+ * repeats such a send, and the repeat may be a duplicate of itself.
+ */
+export const clientCountingUnknown = (
+  baseUrl: string,
+  key: string,
+): { readonly client: Client; readonly unknown: () => number } => {
+  let unknown = 0
+  const observe = ({ body }: Answer): void => {
+    if (body.error?.outcome === 'unknown') unknown += 1
+  }
+  return { client: client(baseUrl, key, { observe }), unknown: () => unknown }
+}
+
 /** The body of a send that the seeded templates permit. */
 export const send = (
   messageClass: 'otp' | 'service',
