@@ -1,10 +1,12 @@
 /** Reads a topic from its first record to its end, with its own consumer group. */
 import { randomUUID } from 'node:crypto'
 import { type GroupControl, ConsumerGroups, type IncomingRecord, layerConsumerGroups } from '@hub/kafka'
-import { Deferred, Effect } from 'effect'
+import { Deferred, Effect, Schedule } from 'effect'
 
 /** Only ends a read that hangs: a slow machine reads ten thousand records a second. */
 const READ_WITHIN_MS = 180_000
+/** Until the limit of the whole read. */
+const AGAIN = Schedule.spaced('500 millis')
 
 /**
  * Returns all records up to the end offsets at the start of the read, in order within each
@@ -21,38 +23,44 @@ export const readTopic = (
       const records: Array<IncomingRecord> = []
       const joined = yield* Deferred.make<GroupControl>()
       const done = yield* Deferred.make<void>()
-      const missing = new Map<number, number>()
-      yield* groups.join(
+      /** The partitions that are not read to their end: the next offset, and the end. */
+      const missing = new Map<number, { next: number; readonly end: number }>()
+      const resume = (control: GroupControl): void => {
+        for (const [partition, { next }] of missing) {
+          control.seek({ topic, partition, offset: next })
+          control.resume(topic, partition)
+        }
+      }
+      const join = groups.join(
         { group: `test-reader-${randomUUID()}`, topics: [topic] },
         {
+          // A busy machine may lose the session. The group then assigns the partitions again.
           onAssigned: ({ shards }, control) => {
             for (const partition of shards) control.pause(topic, partition)
             Deferred.doneUnsafe(joined, Effect.succeed(control))
+            resume(control)
           },
           onRevoking: Effect.void,
           onBatch: (_topic, partition, batch) =>
             Effect.suspend(() => {
-              records.push(...batch)
+              const left = missing.get(partition)
               const last = batch.at(-1)
-              if (
-                last !== undefined &&
-                last.offset + 1 >= (missing.get(partition) ?? Number.POSITIVE_INFINITY)
-              ) {
-                missing.delete(partition)
-              }
+              if (left === undefined || last === undefined) return Effect.void
+              records.push(...batch)
+              left.next = last.offset + 1
+              if (left.next >= left.end) missing.delete(partition)
               return missing.size === 0 ? Effect.asVoid(Deferred.succeed(done, undefined)) : Effect.void
             }),
         },
       )
+      // A busy broker may not answer in time.
+      yield* Effect.retry(join, AGAIN)
       const control = yield* Deferred.await(joined)
-      const bounds = yield* control.offsetRanges(topic)
-      for (const { high, low, partition } of bounds) if (high > low) missing.set(partition, high)
+      const bounds = yield* Effect.retry(control.offsetRanges(topic), AGAIN)
+      for (const { high, low, partition } of bounds)
+        if (high > low) missing.set(partition, { next: low, end: high })
       if (missing.size === 0) return records
-      for (const { low, partition } of bounds) {
-        if (!missing.has(partition)) continue
-        control.seek({ topic, partition, offset: low })
-        control.resume(topic, partition)
-      }
+      resume(control)
       yield* Deferred.await(done)
       return records
     }).pipe(
