@@ -35,7 +35,7 @@ const CONCURRENT = [
   'test/chaos/crash-matrix/**/*.e2e.test.ts',
   'test/histories/**/*.e2e.test.ts',
 ]
-const HUB_WORKERS = 3
+const HUB_WORKERS = 2
 
 /** The files that take longest, with the longest one first. */
 const LONGEST = [
