@@ -485,6 +485,15 @@ const pipeline: Dashboard = {
       ],
     },
     {
+      title: 'Stops by rebalances',
+      about:
+        'How long a rebalance stopped a partition. A member that was killed adds its session of six seconds.',
+      unit: 's',
+      queries: [
+        query(quantile(0.99, 'hub_consumer_stopped_seconds'), 'p99', 'while no shard changes its owner'),
+      ],
+    },
+    {
       title: 'Projector: records',
       about: 'Records applied to the read models, and events recorded.',
       unit: 'ops',

@@ -1,5 +1,5 @@
 import { assert, describe, it } from '@effect/vitest'
-import { Cause, Deferred, Duration, Effect, Exit, Fiber, Layer, Scope } from 'effect'
+import { Cause, Deferred, Duration, Effect, Exit, Fiber, Layer, Metric, Scope } from 'effect'
 import { randomUUID } from 'node:crypto'
 import { createRequire } from 'node:module'
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -300,6 +300,51 @@ describe('a group that gathers records', () => {
       yield* reader.until(() => reader.state.values.length === 6)
       assert.deepStrictEqual(reader.state.values, ['0', '1', '2', '3', '4', '5'])
       assert.isAtMost(batches, 3)
+    }),
+  )
+})
+
+describe('hub_consumer_stopped_seconds', () => {
+  live('has one value for each partition of each rebalance, once the partition is read again', () =>
+    Effect.gen(function* () {
+      const client = yield* admin
+      const [topic] = (yield* freshTopics(client, 1)) as [string]
+      const group = yield* freshGroup
+      const stops = Effect.map(Metric.snapshot, (metrics) => {
+        const found = metrics.find(
+          ({ attributes, id }) => id === 'hub_consumer_stopped_seconds' && attributes?.['topic'] === topic,
+        )
+        return found?.type === 'Histogram' ? found.state : { count: 0, max: 0 }
+      })
+      const join = (handler: ReturnType<typeof recorder>['handler']) =>
+        Effect.flatMap(Effect.flatMap(brokerProxy, groupsThrough), (groups) =>
+          groups.join({ group, topics: [topic] }, handler),
+        )
+      const first = recorder()
+      yield* join(first.handler)
+      assert.strictEqual((yield* stops).count, CONTRACT_PARTITIONS)
+
+      const second = recorder()
+      yield* join({
+        ...second.handler,
+        onAssigned: (assignment, control) => {
+          for (const shard of assignment.shards) control.pause(topic, shard)
+          second.handler.onAssigned(assignment, control)
+        },
+      })
+      yield* first.until(() => first.state.assignments.length === 2)
+      yield* second.until(() => second.state.assignments.length === 1)
+      const [kept, moved] = [first, second].map(({ state }) => state.assignments.at(-1)!.shards)
+      assert.strictEqual(kept!.length + moved!.length, CONTRACT_PARTITIONS)
+      assert.strictEqual((yield* stops).count, CONTRACT_PARTITIONS + kept!.length)
+
+      // A pause after the partition was read is none of the rebalance.
+      first.state.control!.pause(topic, kept![0]!)
+      first.state.control!.resume(topic, kept![0]!)
+      for (const shard of moved!) second.state.control!.resume(topic, shard)
+      const { count, max } = yield* stops
+      assert.strictEqual(count, 2 * CONTRACT_PARTITIONS)
+      assert.isAbove(max, 0)
     }),
   )
 })

@@ -3,6 +3,7 @@ import { ROOT } from '@hub/local-stack'
 import { join } from 'node:path'
 import { eventually } from '@hub/testkit'
 import { APPS } from '../deploy.ts'
+import { askPrometheus } from '../prometheus.ts'
 import { run } from '../../support/shell.ts'
 import type { Trial } from './trial.ts'
 
@@ -20,14 +21,7 @@ export const monitoring: Trial = async ({ cluster, pods }) => {
     },
   )
   await kubectl.run(['apply', '--filename', file])
-  const ask = async (path: string) =>
-    JSON.parse(
-      await kubectl.run([
-        'get',
-        '--raw',
-        `/api/v1/namespaces/monitoring/services/prometheus-operated:9090/proxy${path}`,
-      ]),
-    ).data
+  const ask = (path: string) => askPrometheus(kubectl, path)
   const expected = (await Promise.all(APPS.map(async (app) => (await pods(app)).length))).reduce(
     (sum, one) => sum + one,
     0,

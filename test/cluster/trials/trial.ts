@@ -8,6 +8,8 @@ import type { Cluster } from '../cluster.ts'
 import { type App, apiUrl, NAMESPACE, rolledOut } from '../deploy.ts'
 import { judge, readMessages, type Tolerance, type Verdict } from '../judge.ts'
 import { type Load, startLoad } from '../load.ts'
+import { askPrometheus } from '../prometheus.ts'
+import { type Bucket, stopsOf } from '../stops.ts'
 
 export interface TrialResult {
   readonly figures: Readonly<Record<string, unknown>>
@@ -47,6 +49,10 @@ export interface Pod {
 const RATE = 20
 const BEFORE_MS = 5000
 const AFTER_MS = 10_000
+/** Prometheus reads the pods every 15 seconds. */
+const SCRAPED_MS = 20_000
+/** The topic of accepted codes. */
+const CODES = 'hub.accepted.otp.v1'
 /** A trial leaves a backlog, and unanswered submits are decided after their deadline. */
 const DELIVERED = { withinMs: 180_000, everyMs: 2000 } as const
 
@@ -91,11 +97,21 @@ export const openTrials = (cluster: Cluster, report: (line: string) => void): Tr
       })
   }
 
+  /** The buckets of `hub_consumer_stopped_seconds`, each with its highest value since then. */
+  const stopBuckets = (sinceMs: number): Promise<ReadonlyArray<Bucket>> => {
+    const series = `hub_consumer_stopped_seconds_bucket{namespace="${NAMESPACE}"}`
+    const query = `max_over_time(${series}[${Math.ceil(sinceMs / 1000)}s])`
+    return askPrometheus(cluster.kubectl, `/api/v1/query?query=${encodeURIComponent(query)}`).then(
+      ({ result }) => result,
+    )
+  }
+
   const underLoad: TrialTools['underLoad'] = async (disturb, tolerance = {}) => {
     const { key, url } = await access()
     const began = new Date()
     const name = `t${began.getTime().toString(36)}`
     const before = await cluster.servers.operatorStatistics()
+    const stopsBefore = await stopBuckets(SCRAPED_MS)
     const load = startLoad({ url, key, name, rate: RATE })
     let more: Readonly<Record<string, unknown>> | void = undefined
     let disturbed: unknown = null
@@ -124,7 +140,13 @@ export const openTrials = (cluster: Cluster, report: (line: string) => void): Tr
         throw new Error('messages are on their way')
       return verdict
     }, DELIVERED).catch(observe)
-    return { figures: { ...figures, ...more }, faults }
+    await delay(SCRAPED_MS - AFTER_MS)
+    const stopsAfter = await stopBuckets(Date.now() - began.getTime())
+    const stoppedSeconds = {
+      codes: stopsOf(stopsBefore, stopsAfter, (topic) => topic === CODES),
+      all: stopsOf(stopsBefore, stopsAfter),
+    }
+    return { figures: { ...figures, stoppedSeconds, ...more }, faults }
   }
 
   return { cluster, report, underLoad, pods, access }

@@ -90,13 +90,14 @@ const setUp = (gatherMs = 0) => {
     run: () => Promise.resolve(Exit.void),
     onChange: () => fetcher.interrupt(),
     isRebalancing: () => isRebalancing,
+    onReadAgain: () => {},
     log: () => {},
   })
   const fetcher: Fetcher = new Fetcher(group, reader, {
     maxBytesPerPartition: 1000,
     gatherMs: () => gatherMs,
   })
-  reader.assign({ topic: [0] }, new Set())
+  reader.assign({ topic: [0] }, new Set(), performance.now())
   const fetch = () => group.fetch('7') as Promise<ReadonlyArray<FetchedBatch>>
   return {
     open,
@@ -220,7 +221,7 @@ describe('the end of a log', () => {
     await until(1)
     open[0]!.answer({ offset: 5, highWatermark: 6 })
     await fetched
-    reader.assign({ topic: [0] }, new Set())
+    reader.assign({ topic: [0] }, new Set(), performance.now())
     assert.isUndefined(reader.knownEnds('topic', 1000))
   })
 })

@@ -34,7 +34,8 @@ import { Fetcher } from './fetcher.ts'
 import { Lease } from './lease.ts'
 import { readMember, removeMember, writeMember } from './member-file.ts'
 import { PartitionReader } from './partition-reader.ts'
-import { waitAtMost } from './timing.ts'
+import { observeStop } from './metrics.ts'
+import { now, waitAtMost } from './timing.ts'
 import { LAG_CHECK_MS, Watchdog, type WatchdogOptions } from './watchdog.ts'
 
 export interface ConsumerGroupsOptions {
@@ -123,6 +124,7 @@ export class Member {
       run: run.exit,
       onChange: () => this.#instance?.fetcher?.interrupt(),
       isRebalancing: () => this.#lease.isRebalancing(),
+      onReadAgain: observeStop,
       log: (message, fields) => this.#log(message, fields),
     })
     this.#watchdog = new Watchdog(
@@ -336,7 +338,7 @@ export class Member {
     if (shards.size > 0) this.#isNewMember = false
     this.#memberId = memberId
     this.#writeMemberFile(memberId)
-    this.#reader.assign(memberAssignment, retained)
+    this.#reader.assign(memberAssignment, retained, now() - (this.#lease.rebalancingMs() ?? 0))
     this.#lease.grant(sendTimes.syncGroup())
     this.#isRevoked = false
     this.#failures = 0
@@ -350,6 +352,7 @@ export class Member {
       const detail = error instanceof Error ? error.name : typeof error
       return this.#replace(instance, 'onAssigned failed', { reason: 'rejected', detail })
     }
+    this.#reader.begin()
     this.#firstJoin?.resolve()
   }
 

@@ -27,6 +27,8 @@ export interface PartitionState {
   progressAt: number
   /** The end of the log, as the last answered fetch of the partition had it. `knownAt`: monotonic. */
   end: { readonly offset: number; readonly knownAt: number } | undefined
+  /** When a rebalance stopped it; `undefined` once it is read again. Monotonic. */
+  stoppedAt: number | undefined
 }
 
 /** A batch in the handler. */
@@ -44,6 +46,8 @@ interface ReaderDependencies {
   /** A position changed, a partition was resumed, or the assignment ended: a fetch must not wait. */
   readonly onChange: () => void
   readonly isRebalancing: () => boolean
+  /** A partition is read again, so long after a rebalance stopped it. */
+  readonly onReadAgain: (topic: string, afterMs: number) => void
   readonly log: (message: string, fields: Readonly<Record<string, unknown>>) => void
 }
 
@@ -101,8 +105,15 @@ export class PartitionReader {
     return [...this.#batches.values()]
   }
 
-  /** Begins to read an assignment. Retained partitions keep their position and their pause. */
-  assign(assignment: Readonly<Record<string, ReadonlyArray<number>>>, retained: ReadonlySet<number>): void {
+  /**
+   * Begins to read an assignment. Retained partitions keep their position and their pause. `stoppedAt`: when
+   * the rebalance stopped all partitions, or a new member began to join.
+   */
+  assign(
+    assignment: Readonly<Record<string, ReadonlyArray<number>>>,
+    retained: ReadonlySet<number>,
+    stoppedAt: number,
+  ): void {
     const previous = new Map(this.#partitions)
     this.stopRetries()
     this.#partitions.clear()
@@ -122,11 +133,26 @@ export class PartitionReader {
           failures: 0,
           progressAt: now(),
           end: undefined,
+          stoppedAt: undefined,
         }
         state.progressAt = now()
+        // A partition that the handler has paused was not read before either.
+        if (!state.isPaused) state.stoppedAt ??= stoppedAt
         this.#partitions.set(key, state)
       }
     }
+  }
+
+  /** The handler has been told of the assignment. The partitions that it did not pause are read from now on. */
+  begin(): void {
+    for (const state of this.#partitions.values()) this.#observeStop(state)
+  }
+
+  /** Records how long a rebalance stopped a partition, when it is read again. */
+  #observeStop(state: PartitionState): void {
+    if (state.stoppedAt === undefined || state.isPaused) return
+    this.#dependencies.onReadAgain(state.topic, now() - state.stoppedAt)
+    state.stoppedAt = undefined
   }
 
   stopRetries(): void {
@@ -176,6 +202,7 @@ export class PartitionReader {
     if (state === undefined || state.isPaused === isPaused) return
     state.isPaused = isPaused
     state.progressAt = now()
+    this.#observeStop(state)
     if (!isPaused) this.#dependencies.onChange()
   }
 
