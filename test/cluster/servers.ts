@@ -162,6 +162,7 @@ export const openServers = async (
         const advertisedName = `kafka-${index}.kafka.hub-data`
         const issued = await authority.issue(name, { name, hosts: [advertisedName, host] })
         await startKafka({
+          isLongLived: true,
           java,
           jars,
           dir: join(dir, name),
