@@ -8,7 +8,7 @@ import { openTrials } from './trials/trial.ts'
 import { badInput } from './trials/bad-input.ts'
 import { install, settings, versions } from './trials/changes.ts'
 import { chart } from './trials/chart.ts'
-import { drain, kills, outOfMemory, restarts } from './trials/pods.ts'
+import { drain, kills, outOfMemory, restarts, updates } from './trials/pods.ts'
 import { brokers, database, failover, redis, rotation } from './trials/servers.ts'
 import { scaling } from './trials/scaling.ts'
 import { policies } from './trials/policies.ts'
@@ -23,6 +23,7 @@ export const TRIALS: Readonly<Record<string, Trial>> = {
   chart,
   'bad-input': badInput,
   restarts,
+  updates,
   drain,
   kills,
   'out-of-memory': outOfMemory,

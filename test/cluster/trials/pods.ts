@@ -7,6 +7,7 @@ import { drainNode, timed, type Trial, type TrialTools, untilPods } from './tria
 
 const READY_WITHIN_MS = 180_000
 const BETWEEN_MS = 5000
+const UPDATES = 50
 /** Processes of 70 MiB and more: together more than the limit of each app. */
 const FILLERS = 40
 
@@ -17,6 +18,18 @@ export const restarts: Trial = ({ cluster, underLoad }) =>
       await cluster.kubectl.run(['--namespace', NAMESPACE, 'rollout', 'restart', 'deployment'])
       await rolledOut(cluster)
     }),
+  }))
+
+/** Replaces the pods of command-api fifty times. No request on the kept connections may fail. */
+export const updates: Trial = ({ cluster, underLoad }) =>
+  underLoad(async () => ({
+    seconds: await timed(async () => {
+      for (let update = 0; update < UPDATES; update++) {
+        await cluster.kubectl.run(['--namespace', NAMESPACE, 'rollout', 'restart', 'deployment/command-api'])
+        await rolledOut(cluster, ['command-api'])
+      }
+    }),
+    updates: UPDATES,
   }))
 
 export const drain: Trial = (tools) =>
