@@ -369,7 +369,7 @@ describe('the end of the process', () => {
   it('answers requests on connections that the process has not accepted yet', async () => {
     const { port, server } = await started()
     const flag = new SharedArrayBuffer(4)
-    const worker = new Worker(NEW_CONNECTIONS, { eval: true, workerData: { port, connections: 256, flag } })
+    const worker = new Worker(NEW_CONNECTIONS, { eval: true, workerData: { port, connections: 64, flag } })
     closers.unshift(() => worker.terminate())
     const outcomes = once(worker, 'message')
     // The event loop is busy until the kernel has all connections with their requests.
