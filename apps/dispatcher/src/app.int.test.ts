@@ -67,13 +67,19 @@ describe('the dispatcher on a real Kafka', () => {
         [number(12), [...sent, 'MessageExpired dlr_timeout_local', 'MessageDelivered']],
       ]
       const ids = yield* hub.send(
-        expected.map(([to]) => ({ to, lifetime: to === number(11) ? 1500 : 300_000, parts: 1 })),
+        // The handover of number 11 is refused and tried again, until it is too late. A busy machine begins late.
+        expected.map(([to]) => ({ to, lifetime: to === number(11) ? 10_000 : 300_000, parts: 1 })),
       )
       yield* Effect.promise(() =>
         eventually(() => {
           const facts = hub.factsOf(log)
           for (const [i, [to, wanted]] of expected.entries()) {
-            assert.deepStrictEqual(typesOf(facts.get(ids[i]!)), wanted, to)
+            const types = typesOf(facts.get(ids[i]!)).join()
+            const once = types.replace(
+              /(?:HandoverStarted,HandoverRefused,)+/u,
+              'HandoverStarted,HandoverRefused,',
+            )
+            assert.strictEqual(once, wanted.join(), to)
           }
           return true
         }),

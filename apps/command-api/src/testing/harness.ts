@@ -143,8 +143,11 @@ export const makeDeployment = async () => {
       Logger.layer([]),
     ),
   )
+  // The deadline only ends a statement that hangs: a busy machine may need longer than a request may wait.
   const sql = <A>(body: Parameters<Sql['Service']['run']>[0]): Promise<A> =>
-    testRuntime.runPromise(Effect.flatMap(Sql, (pool) => pool.run(body))) as Promise<A>
+    testRuntime.runPromise(
+      Effect.flatMap(Sql, (pool) => pool.run(body, { deadline: '60 seconds' })),
+    ) as Promise<A>
 
   const readers: Array<Fiber.Fiber<unknown, unknown>> = []
 

@@ -161,34 +161,51 @@ export const makeTestHub = async () => {
     Effect.gen(function* () {
       const groups = yield* ConsumerGroups
       const records: Array<IncomingRecord> = []
+      /** The next offset of each partition. A busy machine may lose the session. Then the partitions come again. */
+      const next = new Map<number, number>()
       yield* groups.join(
         { group: `follower-${randomUUID()}`, topics: [topic] },
         {
           onAssigned: ({ shards }, control) => {
-            for (const partition of shards) control.seek({ topic, partition, offset: 0 })
+            for (const partition of shards)
+              control.seek({ topic, partition, offset: next.get(partition) ?? 0 })
           },
           onRevoking: Effect.void,
-          onBatch: (_topic, _partition, batch) =>
+          onBatch: (_topic, partition, batch) =>
             Effect.sync(() => {
               records.push(...batch)
+              const last = batch.at(-1)
+              if (last !== undefined) next.set(partition, last.offset + 1)
             }),
         },
       )
       return records
     })
 
-  /** The facts of each message, in log order. */
+  interface Decoded {
+    records: number
+    readonly facts: Map<string, Array<LogFact>>
+  }
+  const decoded = new WeakMap<ReadonlyArray<IncomingRecord>, Decoded>()
+
+  /**
+   * The facts of each message, in log order. Each record is decoded once: tests ask again and again, in the
+   * process of the dispatcher.
+   */
   const factsOf = (records: ReadonlyArray<IncomingRecord>): ReadonlyMap<string, ReadonlyArray<LogFact>> => {
-    const facts = new Map<string, Array<LogFact>>()
-    for (const record of records) {
+    const all = decoded.get(records) ?? { records: 0, facts: new Map() }
+    decoded.set(records, all)
+    for (; all.records < records.length; all.records++) {
+      const record = records[all.records]!
       if (!isFactType(record.type)) continue
       const fact = decodeFact(record)
       if (Result.isFailure(fact) || fact.success.type === 'MessageAccepted') continue
-      const list = facts.get(fact.success.messageId) ?? []
-      list.push(fact.success)
-      facts.set(fact.success.messageId, list)
+      const { messageId } = fact.success
+      const known = all.facts.get(messageId)
+      if (known === undefined) all.facts.set(messageId, [fact.success])
+      else known.push(fact.success)
     }
-    return facts
+    return all.facts
   }
 
   return {
