@@ -63,13 +63,15 @@ const createAccounts = async (
         },
       })
       for (const subscription of limits.subscriptions) {
-        const { body, status } = await api.post(
-          keys.live,
-          '/v1/webhook_endpoints',
-          { url: receivers.url(subscription) },
-          { withinMs: 60_000 },
-        )
-        if (status !== 201) throw new Error(`POST /v1/webhook_endpoints returned status ${status}`)
+        const request = { withinMs: 60_000, idempotencyKey: `${limits.name}-${subscription}` }
+        // A hub that has just started on a busy machine may answer 503.
+        const body = await eventually(async () => {
+          const url = receivers.url(subscription)
+          const answer = await api.post(keys.live, '/v1/webhook_endpoints', { url }, request)
+          if (answer.status !== 201)
+            throw new Error(`POST /v1/webhook_endpoints returned status ${answer.status}`)
+          return answer.body
+        })
         receivers.expectFrom(limits.name, subscription, body.secret)
       }
       accounts.push({ ...limits, key: keys.live })
