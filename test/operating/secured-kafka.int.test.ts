@@ -16,7 +16,12 @@ import {
   type PasswordCredentials,
 } from '@hub/kafka'
 import { connectionFault, invalidSettingOf } from '@hub/config'
-import { type CertificateAuthority, makeCertificateAuthority, type ServerCertificate } from '@hub/testkit'
+import {
+  ANSWERED_WITHIN_MS,
+  type CertificateAuthority,
+  makeCertificateAuthority,
+  type ServerCertificate,
+} from '@hub/testkit'
 import {
   ConfigProvider,
   Context,
@@ -66,7 +71,7 @@ const writeAndRead = Effect.fnUntraced(function* (to: KafkaConnection) {
     yield* joinFromStart(topic, (records) => Effect.asVoid(Deferred.succeed(read, records[0]!)))
     yield* log.append(
       [{ topic, key: 'k', type: 'Something', id: 'one', occurredAt: 0, value: Buffer.from('x') }],
-      { deadlineMs: 10_000 },
+      { deadlineMs: ANSWERED_WITHIN_MS },
     )
     assert.strictEqual((yield* Deferred.await(read)).id, 'one')
   }).pipe(Effect.scoped, Effect.provide(layerClients(to)))

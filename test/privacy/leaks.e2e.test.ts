@@ -27,7 +27,7 @@ import {
   storedInboundContext,
   MasterKeyEncryption,
 } from '@hub/store'
-import { eventually, makeCertificateAuthority, openDatabase } from '@hub/testkit'
+import { ANSWERED_WITHIN_MS, eventually, makeCertificateAuthority, openDatabase } from '@hub/testkit'
 import { startHub, type TestHub } from '../support/hub.ts'
 import { ConfigProvider, Effect, Layer, Redacted, Result } from 'effect'
 import { TestClock } from 'effect/testing'
@@ -434,7 +434,7 @@ describe('a busy hub', () => {
                 value: Buffer.from(NUMBER, 'utf16le'),
               },
             ],
-            { deadlineMs: 10_000 },
+            { deadlineMs: ANSWERED_WITHIN_MS },
           ),
         ).pipe(
           Effect.provide(

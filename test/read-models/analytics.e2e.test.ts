@@ -19,7 +19,7 @@ import {
 } from '@hub/kafka'
 import { encodeId } from '@hub/domain'
 import { ROOT } from '@hub/local-stack'
-import { eventually, openDatabase } from '@hub/testkit'
+import { ANSWERED_WITHIN_MS, eventually, openDatabase } from '@hub/testkit'
 import { startHub, operatorStatistics, type TestHub } from '../support/hub.ts'
 import { hubctl } from '../support/hubctl.ts'
 import avro from 'avsc'
@@ -173,7 +173,7 @@ const appendEveryVersion = () => {
             value: Buffer.concat([header, body]),
           }
         }),
-        { deadlineMs: 10_000 },
+        { deadlineMs: ANSWERED_WITHIN_MS },
       )
     }).pipe(Effect.provide(layerEventLog({ connection, partitions: 1 })), Effect.scoped),
   )

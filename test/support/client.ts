@@ -31,8 +31,8 @@ export interface Client {
  */
 const REQUEST_TIMEOUT_MS = 120_000
 
-/** How long a client repeats a request that the hub answers with 503. A busy machine can need some seconds. */
-const REPEATS_WITHIN_MS = 60_000
+/** How long a client repeats a request that the hub answers with 503. A busy machine can need minutes for many. */
+const REPEATS_WITHIN_MS = 300_000
 
 export interface ClientOptions {
   /**

@@ -107,9 +107,8 @@ describe('the dispatcher on a real Kafka', () => {
       const log = yield* hub.follow(hub.topics.messages)
       const deadLetters = yield* hub.follow(deadLetterTopic(hub.topics.acceptedOtp))
       yield* ready(dispatcher.isReady)
-      const eventLog = yield* EventLog
       for (const partition of [0, 1]) {
-        yield* eventLog.append([
+        yield* hub.append([
           {
             topic: hub.topics.acceptedOtp,
             key: 'nobody',
@@ -169,8 +168,7 @@ describe('the dispatcher on a real Kafka', () => {
       const damaged = yield* hub.encryptedMessage({ to: '+79001112311', class: 'service' })
       const last = damaged.ciphertext.length - 1
       damaged.ciphertext[last] = damaged.ciphertext[last]! ^ 1
-      const eventLog = yield* EventLog
-      yield* eventLog.append([acceptedRecord(hub.topics, damaged)])
+      yield* hub.append([acceptedRecord(hub.topics, damaged)])
       const ids = yield* hub.send([
         { to: '+79001112311', class: 'service' },
         { to: '+79001112312', class: 'service' },

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { describe, expect, it } from '@effect/vitest'
 import { encodeId, eventBatchId } from '@hub/domain'
-import { statusResponse, type Received, tlsReceiver } from '@hub/testkit'
+import { ANSWERED_WITHIN_MS, statusResponse, type Received, tlsReceiver } from '@hub/testkit'
 import { enableSubscription } from '@hub/webhooks'
 import { Cause, Deferred, Effect, Exit, Fiber, Layer, Schedule, type Scope } from 'effect'
 import { Stripe } from 'stripe'
@@ -164,7 +164,7 @@ describe('events', () => {
             value: Buffer.from('not a record'),
           },
         ],
-        { deadlineMs: 5000 },
+        { deadlineMs: ANSWERED_WITHIN_MS },
       )
       const events = yield* hub.emit(account, 1)
       expect(allIds(yield* receiver.until((received) => received.length > 0))).toEqual(idsOf(events))

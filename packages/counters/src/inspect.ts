@@ -23,7 +23,9 @@ export interface RedisState {
 export class RedisUnusable extends Data.TaggedError('RedisUnusable')<{
   /** See `codeOf`. */
   readonly detail: string
-}> {}
+}> {
+  override readonly message = this.detail
+}
 
 const CONNECT_WITHIN_MS = 2000
 

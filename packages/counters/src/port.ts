@@ -29,7 +29,9 @@ export class CountersUnavailable extends Data.TaggedError('CountersUnavailable')
   readonly reason: UnavailableReason
   /** A code of the store or the driver, never data. */
   readonly detail: string
-}> {}
+}> {
+  override readonly message = `${this.reason}: ${this.detail}`
+}
 
 /** The answer of the token bucket, for three headers (LIM-2). */
 export interface RateVerdict {

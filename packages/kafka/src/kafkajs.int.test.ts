@@ -1,5 +1,5 @@
 import { assert, describe, it } from '@effect/vitest'
-import { Cause, Deferred, Duration, Effect, Exit, Fiber, Layer, Metric, Scope } from 'effect'
+import { Cause, Deferred, Duration, Effect, Exit, Fiber, Layer, Metric, Schedule, Scope } from 'effect'
 import { randomUUID } from 'node:crypto'
 import { createRequire } from 'node:module'
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -28,6 +28,8 @@ const address = process.env['HUB_TEST_KAFKA']
 if (address === undefined) {
   throw new Error('Set HUB_TEST_KAFKA to a Kafka broker (host:port). `npm test` starts one and sets it.')
 }
+/** The limit of an append. A busy machine can need longer than the product waits. */
+const ANSWERED_WITHIN_MS = 60_000
 const direct: KafkaConnection = { brokers: address.split(','), clientId: 'kafka-int-test' }
 
 const admin = Effect.acquireRelease(
@@ -105,7 +107,13 @@ const live = <E>(
     () =>
       body().pipe(
         Effect.scoped,
-        Effect.provide(layerEventLog({ connection: direct, partitions: CONTRACT_PARTITIONS })),
+        Effect.provide(
+          layerEventLog({
+            connection: direct,
+            partitions: CONTRACT_PARTITIONS,
+            deadlineMs: ANSWERED_WITHIN_MS,
+          }),
+        ),
       ),
     timeout,
   )
@@ -316,13 +324,19 @@ describe('hub_consumer_stopped_seconds', () => {
         )
         return found?.type === 'Histogram' ? found.state : { count: 0, max: 0 }
       })
+      /** A member assigns its partitions first, and reads them then. */
+      const untilObserved = (count: number) =>
+        Effect.repeat(stops, {
+          until: (state) => state.count === count,
+          schedule: Schedule.spaced('10 millis'),
+        })
       const join = (handler: ReturnType<typeof recorder>['handler']) =>
         Effect.flatMap(Effect.flatMap(brokerProxy, groupsThrough), (groups) =>
           groups.join({ group, topics: [topic] }, handler),
         )
       const first = recorder()
       yield* join(first.handler)
-      assert.strictEqual((yield* stops).count, CONTRACT_PARTITIONS)
+      yield* untilObserved(CONTRACT_PARTITIONS)
 
       const second = recorder()
       yield* join({
@@ -336,14 +350,13 @@ describe('hub_consumer_stopped_seconds', () => {
       yield* second.until(() => second.state.assignments.length === 1)
       const [kept, moved] = [first, second].map(({ state }) => state.assignments.at(-1)!.shards)
       assert.strictEqual(kept!.length + moved!.length, CONTRACT_PARTITIONS)
-      assert.strictEqual((yield* stops).count, CONTRACT_PARTITIONS + kept!.length)
+      yield* untilObserved(CONTRACT_PARTITIONS + kept!.length)
 
       // A pause after the partition was read is none of the rebalance.
       first.state.control!.pause(topic, kept![0]!)
       first.state.control!.resume(topic, kept![0]!)
       for (const shard of moved!) second.state.control!.resume(topic, shard)
-      const { count, max } = yield* stops
-      assert.strictEqual(count, 2 * CONTRACT_PARTITIONS)
+      const { max } = yield* untilObserved(2 * CONTRACT_PARTITIONS)
       assert.isAbove(max, 0)
     }),
   )
@@ -647,6 +660,7 @@ describe('append to a real broker', () => {
         layerEventLog({
           connection: through(proxy),
           partitions: CONTRACT_PARTITIONS,
+          deadlineMs: ANSWERED_WITHIN_MS,
           ...(maxQueuedRecords === undefined ? {} : { maxQueuedRecords }),
         }),
       ),
@@ -664,9 +678,9 @@ describe('append to a real broker', () => {
         [
           log.append(
             words.map((text) => recordOf(topic, 0, text)),
-            { deadlineMs: 20_000 },
+            { deadlineMs: ANSWERED_WITHIN_MS },
           ),
-          log.append([recordOf(topic, 0, 'behind')], { deadlineMs: 20_000 }),
+          log.append([recordOf(topic, 0, 'behind')], { deadlineMs: ANSWERED_WITHIN_MS }),
         ],
         { concurrency: 'unbounded' },
       )
@@ -703,11 +717,11 @@ describe('append to a real broker', () => {
       const large = yield* Effect.flip(log.append([recordOf(topic, 0, 'x'.repeat(1_100_000))]))
       assert.strictEqual(large.reason, 'rejected')
       proxy.set('hanging')
-      const call = (count: number) =>
+      const call = (count: number, deadlineMs = 300) =>
         Effect.exit(
           log.append(
             Array.from({ length: count }, () => recordOf(topic, 0, 'x')),
-            { deadlineMs: 300 },
+            { deadlineMs },
           ),
         )
       // One call may be in progress and one in the queue. There is no room for a third.
@@ -718,7 +732,7 @@ describe('append to a real broker', () => {
       assert.isAtLeast(reasons.filter((reason) => reason === 'refused').length, 2, reasons.join())
       assert.includeMembers(reasons, ['timeout'])
       proxy.set('up')
-      assert.isTrue(Exit.isSuccess(yield* call(10)))
+      assert.isTrue(Exit.isSuccess(yield* call(10, ANSWERED_WITHIN_MS)))
     }),
   )
 

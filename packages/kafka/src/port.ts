@@ -47,7 +47,9 @@ export class KafkaUnavailable extends Data.TaggedError('KafkaUnavailable')<{
   readonly detail: string
   /** Only of an append. True: Kafka certainly contains none of its records. */
   readonly notAppended?: true
-}> {}
+}> {
+  override readonly message = `${this.reason}: ${this.detail}`
+}
 
 export class EventLog extends Context.Service<
   EventLog,

@@ -186,7 +186,9 @@ export interface UnreadableDelivery {
 }
 
 /** The reports or inbound messages were not stored. The operator must repeat them. */
-export class ReportsNotStored extends Data.TaggedError('ReportsNotStored')<{ readonly detail: string }> {}
+export class ReportsNotStored extends Data.TaggedError('ReportsNotStored')<{ readonly detail: string }> {
+  override readonly message = this.detail
+}
 
 /**
  * The destination of reports and inbound messages. After success, Kafka has acknowledged them, and

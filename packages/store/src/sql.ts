@@ -43,7 +43,9 @@ export class StorageUnavailable extends Data.TaggedError('StorageUnavailable')<{
   readonly reason: 'unreachable' | 'timeout' | 'conflict' | 'failed'
   /** SQLSTATE or a code of the driver, and never data. */
   readonly detail: string
-}> {}
+}> {
+  override readonly message = `${this.reason}: ${this.detail}`
+}
 
 /** PostgreSQL rejects the data (SQLSTATE class 22, 23 or 54). A retry fails again. */
 export class StorageRejected extends Data.TaggedError('StorageRejected')<{
@@ -51,7 +53,9 @@ export class StorageRejected extends Data.TaggedError('StorageRejected')<{
   readonly code: string
   /** The name of the violated constraint, if any. */
   readonly constraint: string | null
-}> {}
+}> {
+  override readonly message = `${this.code}${this.constraint === null ? '' : `: ${this.constraint}`}`
+}
 
 export type StorageError = StorageUnavailable | StorageRejected
 

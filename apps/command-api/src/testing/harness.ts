@@ -151,28 +151,27 @@ export const makeDeployment = async () => {
 
   const readers: Array<Fiber.Fiber<unknown, unknown>> = []
 
-  /** Starts one process. */
-  const start = async (
-    options: {
-      readonly databaseUrl?: string
-      readonly kafka?: Partial<KafkaConnection>
-      readonly log?: Layer.Layer<EventLog>
-      readonly port?: number
-      readonly redisUrl?: string
-      /** Of a call of Redis: on a busy machine, a call that fails leaves the login gate open. */
-      readonly redisDeadlineMs?: number
-      /** In CIDR notation. */
-      readonly trustedProxies?: ReadonlyArray<string>
-      readonly tls?: KeyPairFiles
-      readonly lifetimes?: Lifetimes
-      /** Receives the log, which is discarded without it. */
-      readonly logger?: Layer.Layer<never>
-      readonly loggedShare?: number
-      readonly admission?: AdmissionOptions
-      readonly shutdownDelayMs?: number
-      readonly routes?: ReadonlyArray<Route>
-    } = {},
-  ) => {
+  interface StartOptions {
+    readonly databaseUrl?: string
+    readonly kafka?: Partial<KafkaConnection>
+    readonly log?: Layer.Layer<EventLog>
+    readonly port?: number
+    readonly redisUrl?: string
+    /** Of a call of Redis: on a busy machine, a call that fails leaves the login gate open. */
+    readonly redisDeadlineMs?: number
+    /** In CIDR notation. */
+    readonly trustedProxies?: ReadonlyArray<string>
+    readonly tls?: KeyPairFiles
+    readonly lifetimes?: Lifetimes
+    /** Receives the log, which is discarded without it. */
+    readonly logger?: Layer.Layer<never>
+    readonly loggedShare?: number
+    readonly admission?: AdmissionOptions
+    readonly shutdownDelayMs?: number
+    readonly routes?: ReadonlyArray<Route>
+  }
+
+  const startOnce = async (options: StartOptions) => {
     const log =
       options.log ??
       layerEventLog({ connection: { ...connection, ...options.kafka }, partitions: PARTITIONS })
@@ -202,11 +201,10 @@ export const makeDeployment = async () => {
         Layer.provide(options.logger ?? Logger.layer([])),
       ),
     )
-    const { address } = await runtime.runPromise(
-      Effect.gen(function* () {
-        return yield* HttpServer.HttpServer
-      }),
-    )
+    const { address } = await runtime.runPromise(HttpServer.HttpServer).catch(async (error: unknown) => {
+      await runtime.dispose()
+      throw error
+    })
     if (!('port' in address)) throw new Error('the HTTP server has no TCP port')
     const url = `${options.tls === undefined ? 'http' : 'https'}://127.0.0.1:${address.port}`
     return {
@@ -217,6 +215,9 @@ export const makeDeployment = async () => {
       stop: () => runtime.dispose(),
     }
   }
+
+  /** Starts one process. One that a late server refuses at its start is started again, as systemd does. */
+  const start = (options: StartOptions = {}) => eventually(() => startOnce(options))
 
   return {
     databaseUrl: database.url,

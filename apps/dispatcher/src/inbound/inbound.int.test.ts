@@ -1,6 +1,6 @@
 import { assert, describe, it } from '@effect/vitest'
 import { recipientHash, signatureHeader } from '@hub/domain'
-import { deadLetterTopic, decodeInboundMessageReceived, EventLog, inboundMessageRecord } from '@hub/kafka'
+import { deadLetterTopic, decodeInboundMessageReceived, inboundMessageRecord } from '@hub/kafka'
 import { inboundContext, PayloadEncryption, readInboundMessages, Sql, StorageUnavailable } from '@hub/store'
 import { HTTP } from '@hub/operator'
 import { eventually } from '@hub/testkit'
@@ -154,12 +154,11 @@ describe('an inbound message', () => {
   it.live('that cannot be decrypted goes to the dead-letter topic, and the others are applied', () =>
     Effect.gen(function* () {
       const number = '+79003330003'
-      const eventLog = yield* EventLog
       const payloadEncryption = yield* PayloadEncryption
       const deadLetters = yield* hub.follow(deadLetterTopic(hub.topics.operatorReports))
       const key = yield* payloadEncryption.currentKey('report')
       const { callbackPort } = yield* makeDispatcher(options())
-      yield* eventLog.append([
+      yield* hub.append([
         inboundMessageRecord(hub.topics, {
           type: 'InboundMessageReceived',
           operator: 'http',

@@ -1,6 +1,6 @@
 import { assert, describe, it } from '@effect/vitest'
 import { decodeId, newId, recipientHash } from '@hub/domain'
-import { deliveryReportRecord, EventLog, type ReportedOutcome, topicNames } from '@hub/kafka'
+import { deliveryReportRecord, type ReportedOutcome, topicNames } from '@hub/kafka'
 import { SANDBOX } from '@hub/operator'
 import { Sql } from '@hub/store'
 import { eventually } from '@hub/testkit'
@@ -72,7 +72,6 @@ const report = (recipient: string, operatorId: string, outcome: ReportedOutcome)
 describe('a report that arrives days later', () => {
   it.live('corrects the message once for all parts, also with repeated reports and a new owner', () =>
     Effect.gen(function* () {
-      const eventLog = yield* EventLog
       const sql = yield* Sql
       const log = yield* hub.follow(hub.topics.messages)
       const recipient = recipientHash(HASH_SECRET, '+79005550001')
@@ -89,12 +88,9 @@ describe('a report that arrives days later', () => {
 
       const first = yield* Scope.fork(yield* Effect.scope)
       yield* makeDispatcher(options()).pipe(Scope.provide(first))
-      yield* eventLog.append([
-        report(recipient, 'late-1', 'delivered'),
-        report(other, 'late-1', 'undelivered'),
-      ])
+      yield* hub.append([report(recipient, 'late-1', 'delivered'), report(other, 'late-1', 'undelivered')])
       yield* Effect.promise(() => eventually(() => stories()[1]!.length > 0))
-      yield* eventLog.append([report(recipient, 'late-2', 'delivered')])
+      yield* hub.append([report(recipient, 'late-2', 'delivered')])
       yield* Effect.promise(() => eventually(() => stories()[0]!.length > 0))
       assert.deepStrictEqual(stories(), [['MessageDelivered'], ['MessageUndelivered']])
       yield* Scope.close(first, Exit.void)
@@ -108,7 +104,7 @@ describe('a report that arrives days later', () => {
       )
       yield* makeDispatcher(options())
       const seen = yield* givenUpOn(recipient, ['late-3'])
-      yield* eventLog.append([
+      yield* hub.append([
         report(recipient, 'late-1', 'undelivered'),
         report(recipient, 'late-2', 'delivered'),
         // A read receipt proves the delivery without a delivery report.

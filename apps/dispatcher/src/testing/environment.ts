@@ -37,7 +37,7 @@ import {
   topicNames,
 } from '@hub/kafka'
 import { encodePayload, MasterKeyEncryption, PayloadEncryption, Sql } from '@hub/store'
-import { freshDatabase, testBrokers, testRedisUrl, topicPrefix } from '@hub/testkit'
+import { ANSWERED_WITHIN_MS, freshDatabase, testBrokers, testRedisUrl, topicPrefix } from '@hub/testkit'
 import { ConfigProvider, Effect, Layer, Redacted, Result } from 'effect'
 import { layerPostgresStore } from '../store/postgres-store.ts'
 
@@ -133,10 +133,12 @@ export const makeTestHub = async () => {
       })
     })
 
+  const append = (records: ReadonlyArray<OutgoingRecord>) =>
+    Effect.flatMap(EventLog, (log) => log.append(records, { deadlineMs: ANSWERED_WITHIN_MS }))
+
   /** Appends messages to their lanes, and returns their ids in order. */
   const send = (messages: ReadonlyArray<Outgoing>) =>
     Effect.gen(function* () {
-      const log = yield* EventLog
       const sql = yield* Sql
       const accepted = yield* Effect.forEach(messages, encryptedMessage)
       // As in command-api, the ledger comes before the lane. It is the last resort to find a
@@ -149,10 +151,7 @@ export const makeTestHub = async () => {
           SELECT id, id, 'test', 'otp', decode(recipient, 'hex'), '', '', '', 1, 0, 'RUB', '{}', now(), now()
           FROM unnest(${ids}::uuid[], ${accepted.map(({ recipient }) => recipient)}::text[]) AS sent (id, recipient)`,
       )
-      yield* log.append(
-        accepted.map((fact): OutgoingRecord => acceptedRecord(topics, fact)),
-        { deadlineMs: 5000 },
-      )
+      yield* append(accepted.map((fact) => acceptedRecord(topics, fact)))
       return accepted.map(({ messageId }) => messageId)
     })
 
@@ -216,6 +215,7 @@ export const makeTestHub = async () => {
     layer,
     layerUnder,
     encryptedMessage,
+    append,
     send,
     follow,
     factsOf,

@@ -17,7 +17,7 @@ import {
   topicLogEnds,
   topicNames,
 } from '@hub/kafka'
-import { freshDatabase, testBrokers, topicPrefix } from '@hub/testkit'
+import { ANSWERED_WITHIN_MS, freshDatabase, testBrokers, topicPrefix } from '@hub/testkit'
 import { Effect } from 'effect'
 import { afterAll, assert, beforeAll, describe, it } from 'vitest'
 import { runHubctl } from '../testing/run-hubctl.ts'
@@ -41,7 +41,7 @@ interface List {
 
 const append = (records: ReadonlyArray<OutgoingRecord>) =>
   Effect.runPromise(
-    Effect.flatMap(EventLog, (log) => log.append(records, { deadlineMs: 20_000 })).pipe(
+    Effect.flatMap(EventLog, (log) => log.append(records, { deadlineMs: ANSWERED_WITHIN_MS })).pipe(
       Effect.provide(layerEventLog({ connection, partitions: PARTITIONS })),
     ),
   )

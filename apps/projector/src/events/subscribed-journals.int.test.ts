@@ -7,6 +7,7 @@ import { assert, describe, it } from '@effect/vitest'
 import { decodeId, encodeId, eventIdOf, type Mode } from '@hub/domain'
 import { EventLog, subscriptionChangedRecord, webhooksKey } from '@hub/kafka'
 import { type Queries, Sql } from '@hub/store'
+import { ANSWERED_WITHIN_MS } from '@hub/testkit'
 import { Effect, Fiber } from 'effect'
 import type { OwnedPartition } from '../projection/record-buffer.ts'
 import { applyBatch } from '../projection/transaction.ts'
@@ -64,7 +65,7 @@ const publishedIn = Effect.fnUntraced(function* (journals: ReadonlyArray<Journal
       at: Date.now(),
     }),
   )
-  yield* log.append(ends, { deadlineMs: 10_000 })
+  yield* log.append(ends, { deadlineMs: ANSWERED_WITHIN_MS })
   yield* until(async () => ends.every((end) => seen.some(({ id }) => id === end.id)))
   return journals.map(({ mode, owner }) => [
     ...new Set(

@@ -30,7 +30,7 @@ import {
 } from '@hub/domain'
 import { messageAccepted } from '@hub/domain/testing'
 import { encodePayload, makeSql, MasterKeyEncryption, PayloadEncryption, type Queries, Sql } from '@hub/store'
-import { freePort, freshDatabase, testBrokers } from '@hub/testkit'
+import { ANSWERED_WITHIN_MS, freePort, freshDatabase, testBrokers } from '@hub/testkit'
 import { ConfigProvider, Deferred, Effect, Fiber, Layer, Logger, Redacted, Schedule } from 'effect'
 import { spawn } from 'node:child_process'
 import { randomBytes, randomUUID } from 'node:crypto'
@@ -258,7 +258,7 @@ export const logRecords = (
 ): ReadonlyArray<OutgoingRecord> => facts.map((one) => logRecord(environment.topics, one, fact.recipient))
 
 export const append = (records: ReadonlyArray<OutgoingRecord>) =>
-  Effect.flatMap(EventLog, (log) => log.append(records, { deadlineMs: 10_000 }))
+  Effect.flatMap(EventLog, (log) => log.append(records, { deadlineMs: ANSWERED_WITHIN_MS }))
 
 /** Reads topics from their beginning until the scope closes, into a growing array. */
 export const follow = Effect.fnUntraced(function* (group: string, topics: ReadonlyArray<string>) {

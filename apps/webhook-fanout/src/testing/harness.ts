@@ -17,7 +17,7 @@ import {
   topicNames,
 } from '@hub/kafka'
 import { makeSql, type Queries, Sql, MasterKeyEncryption } from '@hub/store'
-import { freshDatabase, makeCertificateAuthority, testBrokers } from '@hub/testkit'
+import { ANSWERED_WITHIN_MS, freshDatabase, makeCertificateAuthority, testBrokers } from '@hub/testkit'
 import {
   AddressPolicy,
   type ClientCertificate,
@@ -153,7 +153,7 @@ export const makeDeployment = Effect.gen(function* () {
           at: Date.now(),
         }),
       ],
-      { deadlineMs: 5000 },
+      { deadlineMs: ANSWERED_WITHIN_MS },
     )
 
   /** Stores a subscription like command-api. `announce: false`: without its record. */
@@ -258,7 +258,7 @@ export const makeDeployment = Effect.gen(function* () {
           body: event.body,
         }),
       ),
-      { deadlineMs: 5000 },
+      { deadlineMs: ANSWERED_WITHIN_MS },
     )
 
   /** Records and publishes events. */

@@ -15,7 +15,9 @@ import { type AvroSchema, SCHEMAS, type SchemaVersion } from '../schemas/schemas
 class RegistryRefused extends Data.TaggedError('RegistryRefused')<{
   readonly reason: 'unavailable' | 'rejected' | 'other_id' | 'other_schema' | 'not_empty'
   readonly detail: string
-}> {}
+}> {
+  override readonly message = `${this.reason}: ${this.detail}`
+}
 
 /** `imported`: the request set the id. `counted`: the next id of the registry was correct. */
 interface Registered extends Pick<SchemaVersion, 'name' | 'version' | 'id'> {

@@ -10,7 +10,9 @@ import { KafkaUnavailable } from '../port.ts'
 /** The broker would reject the request again, for example because of an invalid setting. */
 export class KafkaRequestRejected extends Data.TaggedError('KafkaRequestRejected')<{
   readonly detail: string
-}> {}
+}> {
+  override readonly message = this.detail
+}
 
 /** Time limit of one request. */
 const ADMIN_TIMEOUT_MS = 10_000
