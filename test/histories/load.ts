@@ -66,6 +66,8 @@ export interface Load {
   readonly statistics: () => LoadStatistics
   /** The ids of accepted messages that the clients know. */
   readonly accepted: ReadonlyMap<string, string>
+  /** The recipient of the message with a reference, if clients wanted to send only this message to it. */
+  readonly onlyMessageTo: (ref: string) => string | null
   /** The ids of batches that the clients know. */
   readonly batches: ReadonlySet<string>
   /** Sends one message and repeats it as clients do. */
@@ -120,6 +122,8 @@ interface LoadOptions {
 export const startLoad = ({ accounts, api, rate, recorder, seed }: LoadOptions): Load => {
   const random: Random = seededRandom(seed ^ 0x5eed)
   const accepted = new Map<string, string>()
+  const numbers = new Map<string, string>()
+  const messagesTo = new Map<string, number>()
   const batches = new Set<string>()
   const [main, other, limited] = accounts as readonly [RunAccount, RunAccount, RunAccount]
   const inFlight = new Set<Promise<unknown>>()
@@ -148,13 +152,16 @@ export const startLoad = ({ accounts, api, rate, recorder, seed }: LoadOptions):
     const index = (refs += 1)
     const ref = refOf(index)
     const hasClientRef = isBatch || random.below(8) > 0
+    const recipient = number ?? `+7911${String(index).padStart(7, '0')}`
+    numbers.set(ref, recipient)
+    messagesTo.set(recipient, (messagesTo.get(recipient) ?? 0) + 1)
     // Some texts have two parts.
     const order = random.below(16) === 0 ? `${ref} ${'x'.repeat(60)}` : ref
     return {
       account,
       class: messageClass,
       ref,
-      number: number ?? `+7911${String(index).padStart(7, '0')}`,
+      number: recipient,
       hasClientRef,
       key: !isBatch && (!hasClientRef || random.below(2) === 0) ? `k-${ref}` : null,
       givesUp: random.below(GIVES_UP) === 0,
@@ -338,6 +345,10 @@ export const startLoad = ({ accounts, api, rate, recorder, seed }: LoadOptions):
   return {
     statistics: () => ({ due, leftOut }),
     accepted,
+    onlyMessageTo: (ref) => {
+      const number = numbers.get(ref)
+      return number !== undefined && messagesTo.get(number) === 1 ? number : null
+    },
     batches,
     sendOne: ({ account, class: messageClass, number }) =>
       send({ ...want(account, messageClass, number, false), hasClientRef: true, givesUp: false }),

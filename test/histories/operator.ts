@@ -26,6 +26,8 @@ export interface TestOperator {
   readonly appear: () => Promise<void>
   /** Reports and inbound messages that the hub has not acknowledged. */
   readonly unacknowledged: () => number
+  /** Whether the hub has acknowledged a report that a message to this recipient was delivered. */
+  readonly hasReported: (number: string) => boolean
   /** Whether the operator has accepted a message for this recipient. */
   readonly hasMessageFor: (number: string) => boolean
   /** A recipient sends a text. */
@@ -41,6 +43,7 @@ export const startOperator = async (recorder: Recorder): Promise<TestOperator> =
   const open = new Map<string, string>()
   const repeated = new Set<string>()
   const recipients = new Set<string>()
+  const delivered = new Set<string>()
   let repeats = false
   const operator: Operator = {
     ...inner,
@@ -68,6 +71,7 @@ export const startOperator = async (recorder: Recorder): Promise<TestOperator> =
       for (const receipt of receipts) {
         const { operator_id, status, to } = receipt
         recorder.record({ kind: 'report', at: Date.now(), number: to, status })
+        if (status === 'delivered') delivered.add(to)
         if (repeats && !repeated.has(operator_id)) {
           repeated.add(operator_id)
           inner.queueReceipt(receipt, Date.now() + REPEATED_AFTER_MS)
@@ -101,6 +105,7 @@ export const startOperator = async (recorder: Recorder): Promise<TestOperator> =
       await once(smsc.server, 'listening')
     },
     unacknowledged: smsc.unacknowledged,
+    hasReported: (number) => delivered.has(number),
     hasMessageFor: (number) => recipients.has(number),
     receive: (from, text) => {
       if (smsc.receive({ from, to: 'HUB', text }) === null) throw new Error('too many inbound messages wait')

@@ -57,7 +57,7 @@ export interface Followers {
 
 interface ReaderOptions {
   readonly api: Api
-  readonly recorder: Recorder
+  readonly recorder: Pick<Recorder, 'record'>
   readonly accounts: ReadonlyArray<RunAccount>
 }
 

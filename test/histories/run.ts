@@ -9,7 +9,7 @@ import { makeHubAdmin } from '../support/hub-admin.ts'
 import { ACCOUNTS, amountOf, type RunAccount } from './accounts.ts'
 import { type Api, openApi } from './api.ts'
 import { checkHistory } from './checker/check.ts'
-import type { MessageClass } from './checker/history.ts'
+import type { Entry, MessageClass } from './checker/history.ts'
 import { readHistory } from './checker/read-history.ts'
 import { type Cluster, removeCluster, startCluster } from './cluster.ts'
 import { startCpuProfile } from './cpu-profile.ts'
@@ -126,6 +126,28 @@ const settle = async (
     }
     await delay(CHECK_EVERY_MS, undefined, { signal })
   }
+}
+
+/**
+ * How many messages and accounts will change: a late report will make a message delivered, or a charge is due.
+ * `isReported` gets the reference of a message that has one part.
+ */
+const changes = (
+  entries: ReadonlyArray<Entry>,
+  isReported: (ref: string) => boolean,
+  accepted: ReadonlyMap<string, string>,
+): number => {
+  const finals = entries.filter((entry) => entry.kind === 'final')
+  const late = finals.filter(
+    ({ clientRef, id, parts, reason }) =>
+      reason === 'dlr_timeout_local' && parts === 1 && isReported(clientRef ?? accepted.get(id) ?? ''),
+  )
+  const costs = new Map<string, number>()
+  for (const { account, price } of finals) costs.set(account, (costs.get(account) ?? 0) + price)
+  const uncharged = entries.filter(
+    (entry) => entry.kind === 'account' && entry.spent !== (costs.get(entry.account) ?? 0),
+  )
+  return late.length + uncharged.length
 }
 
 /** The file of the recorded history. */
@@ -255,7 +277,20 @@ export const makeRun = async (
     const openLists = async (): Promise<number> => ((await hasOpenMessages(reading)) ? 1 : 0)
     await settle('list has messages without a final status', SETTLE_WITHIN_MS, openLists, unsettled, signal)
     await followers.stop()
-    const journals = await readEverything(reading)
+    // The final reads. They are repeated while late reports and charges are not yet in the messages and accounts.
+    let entries: Array<Entry> = []
+    let journals: ReadonlyMap<string, ReadonlyArray<string>> = new Map()
+    const isReported = (ref: string): boolean => {
+      const number = load.onlyMessageTo(ref)
+      return number !== null && operator.hasReported(number)
+    }
+    const changing = async (): Promise<number> => {
+      entries = []
+      journals = await readEverything({ api, accounts, recorder: { record: (entry) => entries.push(entry) } })
+      return changes(entries, isReported, load.accepted)
+    }
+    await settle('messages or accounts still change', SETTLE_WITHIN_MS, changing, unsettled, signal)
+    for (const entry of entries) recorder.record(entry)
     const missing = (): number => {
       let count = 0
       for (const { name, subscriptions } of accounts) {
