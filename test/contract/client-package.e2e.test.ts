@@ -19,7 +19,7 @@ import {
   packPackageOnce,
   runOrThrow,
 } from '../support/client-package.ts'
-import { nodeTool, npmTool, orSkip, runTool } from '../support/external-tools.ts'
+import { nodeTool, npmTool, onlyIn, orSkip, runTool } from '../support/external-tools.ts'
 import { compileProject } from '../support/typescript-project.ts'
 
 const SECRET = 'whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8='
@@ -219,6 +219,7 @@ describe('the packed client package', () => {
 
 describe('a fresh project', () => {
   it('with NestJS, CommonJS and the module resolution node10 compiles and verifies webhooks', async (context) => {
+    await orSkip(context, onlyIn('client-frameworks'))
     const tool = await orSkip(context, npmTool('client-nest-1', NEST))
     const { folder } = await installClient(tool.folder)
     mkdirSync(join(folder, 'src'))
@@ -241,6 +242,7 @@ describe('a fresh project', () => {
   })
 
   it('with Next.js builds and verifies webhooks', async (context) => {
+    await orSkip(context, onlyIn('client-frameworks'))
     const tool = await orSkip(context, npmTool('client-next-1', NEXT))
     // Next.js finds its packages only below the folder of the project, so the project is in that of the tool.
     const folder = mkdtempSync(join(tool.folder, 'project-'))

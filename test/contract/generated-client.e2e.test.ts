@@ -14,6 +14,7 @@ import {
   javaCompilerMissing,
   javaLibrary,
   npmTool,
+  onlyIn,
   orSkip,
   pythonTool,
   runTool,
@@ -336,6 +337,7 @@ describe('a client generated from the OpenAPI description', () => {
   it(
     'in Go sends, sends a batch and reads',
     async (context) => {
+      await orSkip(context, onlyIn('generated-clients'))
       const { folder } = await orSkip(
         context,
         goTool(
@@ -376,6 +378,7 @@ describe('a client generated from the OpenAPI description', () => {
   it(
     'in Java sends, sends a batch and reads',
     async (context) => {
+      await orSkip(context, onlyIn('generated-clients'))
       const libraries = await orSkip(
         context,
         javaLibrary({

@@ -9,6 +9,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { judgesInTests } from './judges-in-tests.ts'
 import { judgeGosmpp } from './gosmpp.ts'
 import { judgeOtelCollector } from './otel-collector.ts'
 import { judgePythonTypes } from './python-types.ts'
@@ -16,6 +17,7 @@ import { judgeKafkaVersions, judgePostgres } from './server-versions.ts'
 import { judgeStandardWebhooks } from './standard-webhooks.ts'
 
 const JUDGES: Readonly<Record<string, (args: ReadonlyArray<string>) => Promise<void>>> = {
+  ...judgesInTests,
   gosmpp: judgeGosmpp,
   'kafka-versions': judgeKafkaVersions,
   'otel-collector': judgeOtelCollector,

@@ -39,6 +39,15 @@ export const orSkip = async <A extends object>(
   return found
 }
 
+/**
+ * For tests that take too long for `npm test`: nothing is missing in `npm run interop -- <name>`, which sets
+ * `HUB_INTEROP`.
+ */
+export const onlyIn = (name: string): Found<object> =>
+  process.env['HUB_INTEROP'] === name
+    ? {}
+    : { missing: `it takes too long for \`npm test\`; \`npm run interop -- ${name}\` runs it` }
+
 export interface Output {
   readonly code: number
   /** Standard output followed by standard error. */

@@ -104,6 +104,15 @@ export const tests = inGroup('tests', {
     readBy: TESTS,
     doc: 'The browser of the tests of the console.',
   }),
+  interop: optional(
+    kind.choice(['client-frameworks', 'generated-clients', 'oasdiff']),
+    'without long tests',
+    {
+      name: 'HUB_INTEROP',
+      readBy: TESTS,
+      doc: 'The long tests that `npm run interop -- <name>` runs. It sets the variable.',
+    },
+  ),
   clusterDir: optional(kind.path('a folder'), "a folder in the system's folder for temporary files", {
     name: 'HUB_CLUSTER_DIR',
     readBy: TESTS,
