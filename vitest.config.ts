@@ -28,7 +28,7 @@ const CONCURRENT = [
   'test/operator/**/*.e2e.test.ts',
   'test/e2e/**/*.e2e.test.ts',
   'test/operating/{alerts,chart,doctor,hubctl,hubctl-api,image,manifests,telemetry}.e2e.test.ts',
-  'test/operating/{restore,upgrade}.e2e.test.ts',
+  'test/operating/{restore,transit,upgrade}.e2e.test.ts',
   'test/privacy/**/*.e2e.test.ts',
   'test/read-models/**/*.e2e.test.ts',
   'test/chaos/{dead-connections,kafka-outage,poison-records,rate-without-redis}.e2e.test.ts',

@@ -174,6 +174,7 @@ const values: Readonly<Record<string, Schema>> = {
     hub: name,
     operator: name,
     from: closed(each(SECRETS, () => complete({ name, key: name }))),
+    files: { type: 'array', items: { enum: [...SECRETS] }, uniqueItems: true },
   }),
   externalSecrets: complete({
     enabled: flag,
@@ -212,7 +213,7 @@ const values: Readonly<Record<string, Schema>> = {
     enabled: flag,
     dns: complete({ to: list }),
     ...each(
-      ['postgresql', 'kafka', 'tokenEndpoint', 'redis', 'traces', 'operator', 'identityProvider'],
+      ['postgresql', 'kafka', 'tokenEndpoint', 'redis', 'traces', 'transit', 'operator', 'identityProvider'],
       () => to,
     ),
     ...each(['metrics', 'clients', 'staff'], () => from),

@@ -81,8 +81,18 @@ const everything: Values = {
     pullSecrets: [{ name: 'registry' }],
   },
   fullnameOverride: 'team',
-  settings: { HUB_KAFKA_USERNAME: 'hub', HUB_TOPIC_PREFIX: 'team.' },
-  secrets: { from: { HUB_KAFKA_PASSWORD: { name: 'hub-kafka-user', key: 'password' } } },
+  settings: {
+    HUB_KAFKA_USERNAME: 'hub',
+    HUB_TOPIC_PREFIX: 'team.',
+    HUB_KEY_PROVIDER: 'transit',
+    HUB_TRANSIT_URL: 'https://vault.team.test:8200',
+    HUB_TRANSIT_KEY_NAME: 'sms-hub',
+  },
+  networkPolicies: { transit: { to: [{ ipBlock: { cidr: '10.1.2.0/24' } }] } },
+  secrets: {
+    from: { HUB_KAFKA_PASSWORD: { name: 'hub-kafka-user', key: 'password' } },
+    files: ['HUB_DATABASE_URL', 'HUB_TRANSIT_TOKEN', 'HUB_OPERATOR_SMPP_PASSWORD'],
+  },
   externalSecrets: { enabled: true, store: { name: 'vault' }, hub: 'sms/hub', operator: 'sms/operator' },
   ca: { secret: 'authorities', key: 'bundle.pem' },
   pods: {
@@ -306,6 +316,16 @@ const bad: ReadonlyArray<readonly [what: string, run: Run, expected: RegExp]> = 
     'a token endpoint that no policy permits',
     { values: [required, { settings: { HUB_KAFKA_TOKEN_URL: 'https://login.team.test/token' } }] },
     /networkPolicies\.tokenEndpoint\.to is empty/u,
+  ],
+  [
+    'a transit engine that no policy permits',
+    { values: [required, { settings: { HUB_TRANSIT_URL: 'https://vault.team.test:8200' } }] },
+    /networkPolicies\.transit\.to is empty, so no pod would reach the server of settings\.HUB_TRANSIT_URL/u,
+  ],
+  [
+    'a file of a secret that does not exist',
+    { values: [required, { secrets: { files: ['HUB_MASTER_KEYS'] } }] },
+    /at '\/secrets\/files\/0': value must be one of/u,
   ],
   [
     'an identity provider that no policy permits',
@@ -581,6 +601,36 @@ describe('the Helm chart', () => {
     expect(container.env).toContainEqual({
       name: 'HUB_KAFKA_PASSWORD',
       valueFrom: { secretKeyRef: { name: 'hub-kafka-user', key: 'password' } },
+    })
+    // The files of a pod are its own, and an app refuses files that every user may use.
+    const { initContainers, volumes } = pods('dispatcher').spec
+    const inFile = (name: string) => ({ name: `${name}_FILE`, value: `/secrets/${name}` })
+    expect(container.env).toContainEqual(inFile('HUB_TRANSIT_TOKEN'))
+    expect(container.env.filter(({ name }: Doc) => name === 'HUB_TRANSIT_TOKEN')).toEqual([])
+    expect(container.volumeMounts).toContainEqual({ name: 'secrets', mountPath: '/secrets', readOnly: true })
+    expect(volumes.find(({ name }: Doc) => name === 'secrets')?.projected).toEqual({
+      defaultMode: 0o440,
+      sources: [
+        ['hub-secrets', 'HUB_DATABASE_URL'],
+        ['hub-secrets', 'HUB_TRANSIT_TOKEN'],
+        ['hub-operator', 'HUB_OPERATOR_SMPP_PASSWORD'],
+      ].map(([name, key]) => ({ secret: { name, items: [{ key, path: key }] } })),
+    })
+    expect(initContainers[0].env).toContainEqual(inFile('HUB_DATABASE_URL'))
+    expect(initContainers[0].volumeMounts.filter(({ name }: Doc) => name === 'secrets')).toEqual([
+      {
+        name: 'secrets',
+        mountPath: '/secrets/HUB_DATABASE_URL',
+        subPath: 'HUB_DATABASE_URL',
+        readOnly: true,
+      },
+    ])
+    expect(
+      pods('projector').spec.volumes.find(({ name }: Doc) => name === 'secrets').projected.sources,
+    ).toHaveLength(2)
+    expect(one('NetworkPolicy', 'team-servers')['spec'].egress).toContainEqual({
+      to: [{ ipBlock: { cidr: '10.1.2.0/24' } }],
+      ports: [{ port: 8200 }],
     })
     // KEDA documentation, Apache Kafka scaler: `sasl` is scram_sha512, and the others are in the authentication.
     expect(one('TriggerAuthentication', 'team-hub-kafka')['spec']).toEqual({

@@ -5,8 +5,8 @@
 import { createDecipheriv } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { EncryptionPurpose, MasterKeyEncryption } from '@hub/store'
-import { Effect, Exit } from 'effect'
+import type { MasterKeyEncryption } from '@hub/store'
+import { Effect, Result } from 'effect'
 
 /** A payload key has 32 bytes, and its ciphertext 29 more behind the prefix of the master key. */
 const KEY_BYTES = 32
@@ -49,23 +49,23 @@ export interface FoundKey {
   readonly file: string
 }
 
-const PURPOSES: ReadonlyArray<EncryptionPurpose> = ['payload-key', 'sealing-key']
+const PURPOSES = ['payload-key', 'sealing-key'] as const
 
 /** The keys with one of these ids that the bytes contain, wrapped by the master key. */
 const keysIn = (
   bytes: Buffer,
-  { decrypt, keyPrefix }: MasterKeyEncryption['Service'],
+  { currentPrefix, unwrap }: MasterKeyEncryption['Service'],
   ids: ReadonlyArray<string>,
 ): ReadonlyArray<{ readonly id: string; readonly key: Buffer }> => {
-  const prefix = Buffer.from(keyPrefix)
+  const prefix = Effect.runSync(currentPrefix)
   const size = prefix.length + OVERHEAD_BYTES + KEY_BYTES
   const found: Array<{ readonly id: string; readonly key: Buffer }> = []
   for (let at = bytes.indexOf(prefix); at >= 0; at = bytes.indexOf(prefix, at + 1)) {
     const candidate = bytes.subarray(at, at + size)
     for (const id of ids) {
       for (const purpose of PURPOSES) {
-        const plain = Effect.runSyncExit(decrypt(purpose, id, candidate))
-        if (Exit.isSuccess(plain)) found.push({ id, key: plain.value })
+        const [plain] = Effect.runSync(unwrap(purpose, [{ aad: id, bytes: candidate }]))
+        if (plain !== undefined && Result.isSuccess(plain)) found.push({ id, key: plain.success })
       }
     }
   }
@@ -87,7 +87,7 @@ export const findWrappedKeys = (
 const VERSION_BYTES = 1
 const NONCE_BYTES = 12
 
-/** Decrypts a payload with a found key: AES-256-GCM, as master-key-encryption.ts describes it. */
+/** Decrypts a payload with a found key: AES-256-GCM, as aes-gcm.ts describes it. */
 export const decryptPayload = (key: Buffer, aad: string, ciphertext: Uint8Array): Buffer => {
   const nonceEnd = VERSION_BYTES + NONCE_BYTES
   const decipher = createDecipheriv('aes-256-gcm', key, ciphertext.subarray(VERSION_BYTES, nonceEnd))

@@ -133,7 +133,10 @@ const common = (name: ProgramName, context: AppContext): Environment => ({
   HUB_DATABASE_URL: context.stack.databaseUrl,
   HUB_REDIS_URL: context.stack.redisUrl,
   HUB_KAFKA_BROKERS: context.stack.brokers.join(','),
-  HUB_MASTER_KEY: context.environment['HUB_MASTER_KEY'] ?? context.secrets.masterKey,
+  // A transit engine has the key instead.
+  ...(context.environment['HUB_KEY_PROVIDER'] === 'transit'
+    ? {}
+    : { HUB_MASTER_KEY: context.environment['HUB_MASTER_KEY'] ?? context.secrets.masterKey }),
   HUB_NUMBER_HASH_SECRET: context.environment['HUB_NUMBER_HASH_SECRET'] ?? context.secrets.numberHashSecret,
   HUB_ADMIN_PORT: String(context.ports[ADMIN_PORTS[name]]),
   HUB_DATA_DIR: appData(context.dataDir, name),

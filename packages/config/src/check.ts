@@ -93,10 +93,11 @@ export const findInvalidSettings = Effect.fnUntraced(function* (
   const add = (mistake: InvalidSetting): void => {
     if (!found.some(({ variable }) => variable === mistake.variable)) found.push(mistake)
   }
-  const read = yield* readSettings(reader, (mistake) => {
+  const addIfNeeded = (mistake: InvalidSetting): void => {
     if (mistake.problem !== NOT_SET || reader !== 'hubctl') add(mistake)
-  })
-  for (const mistake of read.violations(rules)) add(mistake)
+  }
+  const read = yield* readSettings(reader, addIfNeeded)
+  for (const mistake of read.violations(rules)) addIfNeeded(mistake)
   if (read.valueOf(settings.deployment) !== 'development') {
     for (const mistake of read.violations(dangers)) add(mistake)
   }

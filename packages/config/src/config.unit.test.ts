@@ -78,7 +78,8 @@ describe('the catalogue', () => {
 
   it('marks secrets as secret', () => {
     for (const { kind, name } of catalogue) {
-      if (/SECRET|PASSWORD|KEY$|KEYS$|DATABASE_URL|REDIS_URL/u.test(name)) assert.isTrue(kind.secret, name)
+      if (/SECRET|PASSWORD|TOKEN$|KEY$|KEYS$|DATABASE_URL|REDIS_URL/u.test(name))
+        assert.isTrue(kind.secret, name)
     }
   })
 
@@ -127,9 +128,12 @@ describe('the environment of a process', () => {
       Effect.gen(function* () {
         assert.deepStrictEqual(yield* sentences(app, RIGHT), [])
         const required = catalogue.filter(({ need, readBy }) => need === 'required' && readBy.includes(app))
+        // The master key is required too, unless a transit engine has it.
         assert.deepStrictEqual(
           yield* sentences(app, {}),
-          required.map(({ kind, name }) => `${name} is not set. Expected: ${kind.expected}.`),
+          [...required, settings.masterKey].map(
+            ({ kind, name }) => `${name} is not set. Expected: ${kind.expected}.`,
+          ),
         )
         assert.isNotEmpty(required)
       }),
@@ -183,6 +187,69 @@ describe('the environment of a process', () => {
       assert.deepStrictEqual(yield* sentences('projector', { ...RIGHT, ...operators }), [])
     }),
   )
+
+  describe('with a transit engine', () => {
+    const { HUB_MASTER_KEY: masterKey, ...others } = RIGHT
+    const TRANSIT = {
+      HUB_TRANSIT_URL: 'https://vault:8200',
+      HUB_TRANSIT_KEY_NAME: 'sms-hub',
+      HUB_TRANSIT_TOKEN: 'hvs.private',
+    }
+    const cases: ReadonlyArray<readonly [what: string, environment: Environment, ReadonlyArray<string>]> = [
+      ['that encrypts', { ...others, ...TRANSIT, HUB_KEY_PROVIDER: 'transit' }, []],
+      ['that only decrypts', { ...RIGHT, ...TRANSIT }, []],
+      [
+        'and a master key',
+        { ...RIGHT, ...TRANSIT, HUB_KEY_PROVIDER: 'transit' },
+        [
+          'HUB_MASTER_KEY is set, and HUB_KEY_PROVIDER is transit. Expected: no value; a key of existing data belongs in HUB_PREVIOUS_MASTER_KEYS.',
+        ],
+      ],
+      [
+        'without an address',
+        { ...others, HUB_KEY_PROVIDER: 'transit' },
+        [
+          'HUB_TRANSIT_URL is not set, and HUB_KEY_PROVIDER is transit. Expected: a URL that begins with https:// or http://, without a password.',
+        ],
+      ],
+      [
+        'without key and token',
+        { ...RIGHT, HUB_TRANSIT_URL: 'https://vault:8200' },
+        [
+          'HUB_TRANSIT_KEY_NAME is not set, and HUB_TRANSIT_URL is. Expected: letters, digits, and . _ -.',
+          'HUB_TRANSIT_TOKEN is not set, and HUB_TRANSIT_URL is. Expected: 1 characters or more.',
+        ],
+      ],
+      [
+        'of which only the key is known',
+        { ...RIGHT, HUB_TRANSIT_KEY_NAME: 'sms-hub' },
+        [
+          'HUB_TRANSIT_URL is not set, and HUB_TRANSIT_KEY_NAME is. Expected: a URL that begins with https:// or http://, without a password.',
+        ],
+      ],
+      [
+        'over a network without TLS',
+        { ...RIGHT, ...TRANSIT, HUB_TRANSIT_URL: 'http://vault:8200' },
+        [
+          'HUB_TRANSIT_URL sends the token and the keys unencrypted. Expected: a URL that begins with https://.',
+        ],
+      ],
+      [
+        'with a path that leads elsewhere',
+        { ...RIGHT, ...TRANSIT, HUB_TRANSIT_MOUNT: 'transit/../sys', HUB_TRANSIT_KEY_NAME: 'a/b' },
+        [
+          'HUB_TRANSIT_MOUNT is something else. Expected: letters, digits, and . _ - /.',
+          'HUB_TRANSIT_KEY_NAME is something else. Expected: letters, digits, and . _ -.',
+        ],
+      ],
+    ]
+    it.effect.each(cases)('%s', ([, environment, expected]) =>
+      Effect.gen(function* () {
+        assert.isDefined(masterKey)
+        assert.deepStrictEqual(yield* sentences('projector', environment), expected)
+      }),
+    )
+  })
 
   it.effect('is refused with a report deadline that is earlier than the end of the lifetime', () =>
     Effect.gen(function* () {

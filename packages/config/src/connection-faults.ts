@@ -2,7 +2,7 @@
  * What the code of a failed connection says about the settings: a sentence with the cause and the setting to correct.
  * Codes are those of PostgreSQL (SQLSTATE), Redis, kafkajs, and Node.
  */
-import { SERVERS, servers } from './catalogue/hub.ts'
+import { secrets, SERVERS, servers } from './catalogue/hub.ts'
 
 type Server = (typeof SERVERS)[number]
 
@@ -124,9 +124,54 @@ const faultsOf = (server: Server): ReadonlyMap<string, Fault> => {
   )
 }
 
+const { transitCaFile, transitKeyName, transitMount, transitToken, transitUrl } = secrets
+
+/** Of the transit engine, by the codes of `key-providers/transit-client.ts` in `@hub/store`. */
+const TRANSIT: ReadonlyArray<readonly [code: string, fault: Fault]> = [
+  [
+    'TRANSIT_UNREACHABLE',
+    {
+      sentence: `The server of the transit engine does not answer. Start it, or correct ${transitUrl.name}.`,
+      isRefusal: false,
+    },
+  ],
+  [
+    'TRANSIT_SEALED',
+    { sentence: 'The server of the transit engine is sealed or starts. Unseal it.', isRefusal: false },
+  ],
+  [
+    'TRANSIT_UNTRUSTED',
+    {
+      sentence: `The certificate of the server of the transit engine cannot be verified. Correct ${transitUrl.name} or ${transitCaFile.name}.`,
+      isRefusal: true,
+    },
+  ],
+  [
+    'TRANSIT_DENIED',
+    {
+      sentence: `The transit engine refuses the token, or does not have the key. Correct ${transitToken.name} or ${transitKeyName.name}, or permit the key in the policy.`,
+      isRefusal: true,
+    },
+  ],
+  [
+    'TRANSIT_NOT_FOUND',
+    {
+      sentence: `The server has no transit engine at this path. Correct ${transitMount.name}, or enable the engine.`,
+      isRefusal: true,
+    },
+  ],
+  [
+    'TRANSIT_REJECTED',
+    {
+      sentence: `The transit engine cannot encrypt with this key. Correct ${transitKeyName.name}, or the type of the key.`,
+      isRefusal: true,
+    },
+  ],
+]
+
 /** By the tags of the errors of connections, which have the code in `detail`. */
 const FAULTS: Readonly<Record<string, ReadonlyMap<string, Fault>>> = {
-  StorageUnavailable: faultsOf('postgresql'),
+  StorageUnavailable: new Map([...faultsOf('postgresql'), ...TRANSIT]),
   CountersUnavailable: faultsOf('redis'),
   RedisUnusable: faultsOf('redis'),
   KafkaUnavailable: faultsOf('kafka'),

@@ -24,6 +24,9 @@ describe('the fault of a failed connection', () => {
     ['KafkaUnavailable', 'TokenRejected', 'HUB_KAFKA_TOKEN_URL', true],
     ['KafkaUnavailable', 'TokenUnavailable ECONNREFUSED', 'HUB_KAFKA_TOKEN_URL', false],
     ['StorageUnavailable', 'ENOTFOUND', 'HUB_DATABASE_URL', false],
+    // Codes of the client of the transit engine.
+    ['StorageUnavailable', 'TRANSIT_DENIED', 'HUB_TRANSIT_TOKEN', true],
+    ['StorageUnavailable', 'TRANSIT_UNREACHABLE', 'HUB_TRANSIT_URL', false],
   ])('%s %s names %s', (tag, detail, setting, isRefusal) => {
     const fault = connectionFault({ _tag: tag, detail })
     assert.include(fault?.sentence, setting)

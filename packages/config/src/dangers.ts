@@ -56,10 +56,10 @@ const danger = (
 const repeatsOne = (elements: ArrayLike<unknown>): boolean =>
   elements.length > 0 && Array.from(elements).every((element) => element === elements[0])
 
-const repeated = (setting: Setting<Redacted.Redacted<ArrayLike<unknown>>>, how: string): Rule =>
+const repeated = (setting: Setting<Redacted.Redacted<ArrayLike<unknown>> | null>, how: string): Rule =>
   danger(setting, [], `\`${setting.name}\` that repeats one ${how}: anyone can guess it.`, (valueOf) => {
     const value = valueOf(setting)
-    return value !== undefined && repeatsOne(Redacted.value(value))
+    return value !== undefined && value !== null && repeatsOne(Redacted.value(value))
       ? { problem: `repeats one ${how}`, expected: `a random value: ${setting.kind.expected}` }
       : null
   })
@@ -185,6 +185,11 @@ export const dangers: ReadonlyArray<Rule> = [
     settings.oidcIssuer,
     'others could sign in as anyone',
     'lets others answer in the name of the identity provider',
+  ),
+  unencrypted(
+    settings.transitUrl,
+    'others could read the token and the keys',
+    'sends the token and the keys unencrypted',
   ),
   danger(
     settings.localLoginSecret,

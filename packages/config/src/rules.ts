@@ -116,10 +116,51 @@ const atLeast = (one: Setting<number>, other: Setting<number>, why: string): Rul
   },
 })
 
+const NEEDS_MASTER_KEY: Rule = {
+  about: [settings.masterKey, settings.keyProvider],
+  sentence: `\`${settings.masterKey.name}\` must be set with \`${settings.keyProvider.name}=environment\`, and must not be set with \`transit\`.`,
+  mistakes: (isSet, valueOf) => {
+    const { kind, name } = settings.masterKey
+    const provider = valueOf(settings.keyProvider)
+    if (provider === 'environment' && !isSet(settings.masterKey)) {
+      return [new InvalidSetting({ variable: name, problem: NOT_SET, expected: kind.expected })]
+    }
+    if (provider !== 'transit' || !isSet(settings.masterKey)) return []
+    return [
+      new InvalidSetting({
+        variable: name,
+        problem: `is set, and ${settings.keyProvider.name} is transit`,
+        expected: `no value; a key of existing data belongs in ${settings.previousMasterKeys.name}`,
+      }),
+    ]
+  },
+}
+
+const NEEDS_TRANSIT_URL: Rule = {
+  about: [settings.transitUrl, settings.keyProvider],
+  sentence: `With \`${settings.keyProvider.name}=transit\`, \`${settings.transitUrl.name}\` must be set.`,
+  mistakes: (isSet, valueOf) =>
+    valueOf(settings.keyProvider) === 'transit' && !isSet(settings.transitUrl)
+      ? [
+          new InvalidSetting({
+            variable: settings.transitUrl.name,
+            problem: `${NOT_SET}, and ${settings.keyProvider.name} is transit`,
+            expected: settings.transitUrl.kind.expected,
+          }),
+        ]
+      : [],
+}
+
 /** Otherwise messages would expire while the operator still tries to deliver them. */
 const WHY_REPORTS_ARE_LATER = 'an operator may deliver and report until the lifetime ends'
 
 export const rules: ReadonlyArray<Rule> = [
+  NEEDS_MASTER_KEY,
+  NEEDS_TRANSIT_URL,
+  together(settings.transitUrl, settings.transitKeyName),
+  together(settings.transitUrl, settings.transitToken),
+  needs(settings.transitCaFile, settings.transitUrl),
+  needs(settings.transitNamespace, settings.transitUrl),
   needs(settings.kafkaCaFile, settings.kafkaTls),
   needs(settings.kafkaCertFile, settings.kafkaTls),
   together(settings.kafkaCertFile, settings.kafkaKeyFile),

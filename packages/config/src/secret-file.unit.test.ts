@@ -53,7 +53,7 @@ describe('a secret in a file', () => {
     Effect.gen(function* () {
       const path = made(name, content, mode)
       const key = yield* settings.masterKey.config.pipe(from({ HUB_MASTER_KEY_FILE: ` ${path} ` }))
-      assert.strictEqual(Redacted.value(key).toString('base64'), KEY)
+      assert.strictEqual(Redacted.value(key!).toString('base64'), KEY)
       assert.deepStrictEqual(yield* sentences({ HUB_MASTER_KEY_FILE: path, HUB_MASTER_KEY: '' }), [])
     }),
   )

@@ -4,7 +4,7 @@
  */
 import { maskNumber } from '@hub/domain'
 import { Clock, Effect } from 'effect'
-import type { DecryptionFailed, PayloadKeyUnusable } from './master-key-encryption.ts'
+import type { DecryptionFailed, PayloadKeyUnusable } from './key-providers/key-provider.port.ts'
 import { decodePayload } from './message-payload.ts'
 import { PayloadEncryption } from './payload-encryption.ts'
 import { rawInboundCutoff } from './retention/periods.ts'

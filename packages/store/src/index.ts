@@ -40,11 +40,12 @@ export { CLOCK_TOLERANCE_MS, databaseClock } from './clock.ts'
 export {
   DecryptionFailed,
   type EncryptionPurpose,
-  MasterKeyEncryption,
   PAYLOAD_KEY_PROBLEMS,
   type PayloadKeyProblem,
   PayloadKeyUnusable,
-} from './master-key-encryption.ts'
+  type RecordedKey,
+} from './key-providers/key-provider.port.ts'
+export { MasterKeyEncryption } from './master-key-encryption.ts'
 export { examinePayloadKeys } from './message-keys.ts'
 export { decodePayload, encodePayload, type MessagePayload } from './message-payload.ts'
 export { migrate, MigrationMismatch, type MigrationStatus, migrationStatus } from './migrate.ts'

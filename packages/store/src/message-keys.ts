@@ -8,7 +8,8 @@ import { MESSAGE_CLASSES, type MessageClass } from '@hub/domain'
 import { kafkaCrashPoint, type KafkaUnavailable, PAYLOAD_KEY_PERIODS, PayloadKeyTopics } from '@hub/kafka'
 import { Clock, Effect, Result, Semaphore } from 'effect'
 import { recordKeyAge } from './key-age.ts'
-import { MasterKeyEncryption, PayloadKeyUnusable } from './master-key-encryption.ts'
+import { PayloadKeyUnusable } from './key-providers/key-provider.port.ts'
+import { MasterKeyEncryption } from './master-key-encryption.ts'
 import { StorageUnavailable } from './sql.ts'
 
 const MINUTE = 60_000
@@ -58,11 +59,14 @@ const parseId = (id: string): { readonly messageClass: MessageClass; readonly at
 /** Whether the id is that of a message key. Other keys are in `command.sealing_keys`. */
 export const isMessageKey = (id: string): boolean => ID.test(id)
 
-const asStorageError = ({ detail, reason }: KafkaUnavailable): StorageUnavailable =>
-  new StorageUnavailable({
+const asStorageError = (error: KafkaUnavailable | StorageUnavailable): StorageUnavailable => {
+  if (error._tag === 'StorageUnavailable') return error
+  const { detail, reason } = error
+  return new StorageUnavailable({
     reason: reason === 'timeout' ? 'timeout' : reason === 'refused' ? 'unreachable' : 'failed',
     detail: `payload keys: ${detail}`,
   })
+}
 
 export const makeMessageKeys = Effect.gen(function* () {
   const topics = yield* PayloadKeyTopics
@@ -78,7 +82,7 @@ export const makeMessageKeys = Effect.gen(function* () {
     reading: Semaphore.makeUnsafe(1),
     isReplacing: false,
     createAgainAt: 0,
-    failure: null as KafkaUnavailable | null,
+    failure: null as KafkaUnavailable | StorageUnavailable | null,
     /** The calls that want a read, and how many of them the last read has answered. */
     calls: 0,
     answeredCalls: 0,
@@ -93,14 +97,17 @@ export const makeMessageKeys = Effect.gen(function* () {
     const at = yield* Clock.currentTimeMillis
     const id = newId(messageClass, at)
     const secret = randomBytes(32)
-    const wrapped = masterKey.encrypt('payload-key', id, secret)
     const key = createSecretKey(secret)
-    secret.fill(0)
-    yield* Effect.tapError(atKeyStored(topics.append(messageClass, { id, wrapped, at })), (failure) =>
-      Effect.sync(() => {
-        state.createAgainAt = at + CREATE_AGAIN_MS
-        state.failure = failure
-      }),
+    const wrapped = yield* masterKey.wrap('payload-key', [{ aad: id, bytes: secret }]).pipe(
+      Effect.map(([only]) => only!),
+      Effect.ensuring(Effect.sync(() => secret.fill(0))),
+      Effect.tap((bytes) => atKeyStored(topics.append(messageClass, { id, wrapped: bytes, at }))),
+      Effect.tapError((failure) =>
+        Effect.sync(() => {
+          state.createAgainAt = at + CREATE_AGAIN_MS
+          state.failure = failure
+        }),
+      ),
     )
     known.set(id, { wrapped, readableUntil: at + PAYLOAD_KEY_PERIODS[messageClass].retentionMs, key })
     state.current = { id, at, key }
@@ -207,12 +214,12 @@ export const makeMessageKeys = Effect.gen(function* () {
     const found = known.get(id)
     if (found === undefined) return yield* missing(id, now)
     if (found.readableUntil <= now) return null
-    found.key ??= createSecretKey(
-      yield* Effect.mapError(
-        masterKey.decrypt('payload-key', id, found.wrapped),
-        ({ reason }) => new PayloadKeyUnusable({ keyId: id, reason }),
-      ),
-    )
+    if (found.key !== null) return found.key
+    const [opened] = yield* masterKey.unwrap('payload-key', [{ aad: id, bytes: found.wrapped }])
+    if (opened === undefined || Result.isFailure(opened)) {
+      return yield* new PayloadKeyUnusable({ keyId: id, reason: opened?.failure ?? 'damaged' })
+    }
+    found.key = createSecretKey(opened.success)
     return found.key
   })
 
@@ -242,12 +249,14 @@ export const examinePayloadKeys = Effect.gen(function* () {
   const now = yield* Clock.currentTimeMillis
   const all = (yield* Effect.forEach(MESSAGE_CLASSES, topics.read)).flat()
   const keys = all.filter(({ readableUntil }) => readableUntil > now)
-  const unusable: Array<PayloadKeyUnusable> = []
-  for (const { id, wrapped } of keys) {
-    const opened = yield* Effect.result(masterKey.decrypt('payload-key', id, wrapped))
-    if (Result.isFailure(opened)) {
-      unusable.push(new PayloadKeyUnusable({ keyId: id, reason: opened.failure.reason }))
-    }
-  }
+  const opened = yield* masterKey.unwrap(
+    'payload-key',
+    keys.map(({ id, wrapped }) => ({ aad: id, bytes: wrapped })),
+  )
+  const unusable = opened.flatMap((result, index) =>
+    Result.isFailure(result)
+      ? [new PayloadKeyUnusable({ keyId: keys[index]!.id, reason: result.failure })]
+      : [],
+  )
   return { keys: keys.length, unusable }
 })

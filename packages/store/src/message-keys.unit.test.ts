@@ -4,7 +4,8 @@ import { PayloadKeyTopics, topicNames } from '@hub/kafka'
 import { layerSimulatedKafka, SimulatedKafka } from '@hub/kafka/testing'
 import { ConfigProvider, Effect, Fiber, Layer, Logger } from 'effect'
 import { TestClock } from 'effect/testing'
-import { MasterKeyEncryption, PayloadKeyUnusable } from './master-key-encryption.ts'
+import { PayloadKeyUnusable } from './key-providers/key-provider.port.ts'
+import { MasterKeyEncryption } from './master-key-encryption.ts'
 import { examinePayloadKeys, isMessageKey, makeMessageKeys } from './message-keys.ts'
 import { StorageUnavailable } from './sql.ts'
 
@@ -156,8 +157,10 @@ describe('the keys of messages', () => {
       const { append } = yield* PayloadKeyTopics
       const masterKey = yield* MasterKeyEncryption
       const id = 'service-2031-06-10T11:59Z-0123456789abcdef'
-      const wrapped = masterKey.encrypt('payload-key', 'the id of another key', randomBytes(32))
-      yield* append('service', { id, wrapped, at: NOW })
+      const [wrapped] = yield* masterKey.wrap('payload-key', [
+        { aad: 'the id of another key', bytes: randomBytes(32) },
+      ])
+      yield* append('service', { id, wrapped: wrapped!, at: NOW })
       assert.deepStrictEqual(
         yield* Effect.flip((yield* makeMessageKeys).byId(id)),
         new PayloadKeyUnusable({ keyId: id, reason: 'damaged' }),

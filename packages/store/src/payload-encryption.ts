@@ -9,15 +9,11 @@
 import { createSecretKey, type KeyObject, randomBytes } from 'node:crypto'
 import type { MessageClass } from '@hub/domain'
 import { PAYLOAD_KEY_PERIODS, type PayloadKeyTopics } from '@hub/kafka'
-import { Clock, Context, Effect, Layer, Semaphore } from 'effect'
-import {
-  DecryptionFailed,
-  decryptWithKey,
-  encryptWithKey,
-  MasterKeyEncryption,
-  PayloadKeyUnusable,
-} from './master-key-encryption.ts'
+import { Clock, Context, Effect, Layer, Result, Semaphore } from 'effect'
+import { decryptWithKey, encryptWithKey } from './aes-gcm.ts'
 import { recordKeyAge } from './key-age.ts'
+import { DecryptionFailed, PayloadKeyUnusable } from './key-providers/key-provider.port.ts'
+import { MasterKeyEncryption } from './master-key-encryption.ts'
 import { isMessageKey, makeMessageKeys } from './message-keys.ts'
 import { Sql, type StorageError } from './sql.ts'
 
@@ -66,6 +62,22 @@ const CACHE_SIZE = 1024
 /** How long the cache uses a key without a check in PostgreSQL that nobody has destroyed it. */
 const CACHED_FOR = HOUR
 
+interface KeyRow {
+  readonly id: string
+  readonly wrapped: Buffer
+  readonly destroy_after: Date
+}
+
+/** Times in ms since the epoch. */
+interface CachedKey {
+  readonly key: KeyObject
+  /** When the key is checked in PostgreSQL again. */
+  readonly until: number
+  readonly destroyedAt: number
+  /** The row of the key had these bytes. */
+  readonly wrapped: Buffer
+}
+
 /** A payload key in use. */
 export interface PayloadKey {
   readonly id: string
@@ -113,55 +125,66 @@ export class PayloadEncryption extends Context.Service<
         const sql = yield* Sql
         const masterKey = yield* MasterKeyEncryption
         const messageKeys = yield* makeMessageKeys
-        const cache = new Map<string, { readonly key: KeyObject; readonly until: number }>()
+        const cache = new Map<string, CachedKey>()
         // When a period ends, concurrent callers create its key with one query.
         const creation = yield* Semaphore.make(1)
 
-        const remember = (id: string, key: KeyObject, until: number) => {
+        const remember = (id: string, entry: CachedKey): KeyObject => {
+          cache.delete(id)
           if (cache.size >= CACHE_SIZE) {
             const oldest = cache.keys().next().value
             if (oldest !== undefined) cache.delete(oldest)
           }
-          cache.set(id, { key, until })
-          return key
+          cache.set(id, entry)
+          return entry.key
         }
 
-        const unwrap = Effect.fnUntraced(function* (row: {
-          readonly id: string
-          readonly wrapped: Buffer
-          readonly destroy_after: Date
-        }) {
+        /** Unwraps all keys at once. One that was only checked again is not unwrapped again. */
+        const unwrap = Effect.fnUntraced(function* (rows: ReadonlyArray<KeyRow>) {
+          const keys = new Map<string, KeyObject>()
+          const unknown: Array<KeyRow> = []
           const now = yield* Clock.currentTimeMillis
-          const until = row.destroy_after.getTime()
-          if (until <= now) return null
-          const secret = yield* Effect.mapError(
-            masterKey.decrypt('sealing-key', row.id, row.wrapped),
-            ({ reason }) => new PayloadKeyUnusable({ keyId: row.id, reason }),
+          const use = (row: KeyRow, key: KeyObject) => {
+            const destroyedAt = row.destroy_after.getTime()
+            const until = Math.min(destroyedAt, now + CACHED_FOR)
+            keys.set(row.id, remember(row.id, { key, until, destroyedAt, wrapped: row.wrapped }))
+          }
+          for (const row of rows) {
+            const entry = cache.get(row.id)
+            if (row.destroy_after.getTime() <= now) continue
+            if (entry?.wrapped.equals(row.wrapped) === true) use(row, entry.key)
+            else unknown.push(row)
+          }
+          if (unknown.length === 0) return keys
+          const opened = yield* masterKey.unwrap(
+            'sealing-key',
+            unknown.map(({ id, wrapped }) => ({ aad: id, bytes: wrapped })),
           )
-          const key = createSecretKey(secret)
-          return remember(row.id, key, Math.min(until, now + CACHED_FOR))
+          for (const [index, row] of unknown.entries()) {
+            const result = opened[index]
+            if (result === undefined || Result.isFailure(result)) {
+              return yield* new PayloadKeyUnusable({ keyId: row.id, reason: result?.failure ?? 'damaged' })
+            }
+            use(row, createSecretKey(result.success))
+          }
+          return keys
         })
 
         const load = Effect.fnUntraced(function* (ids: ReadonlyArray<string>) {
           const rows = yield* sql.run(
-            (q) => q<{ id: string; wrapped: Buffer; destroy_after: Date }[]>`
+            (q) => q<KeyRow[]>`
             SELECT id, wrapped, destroy_after FROM command.sealing_keys WHERE id = ANY (${[...ids]})`,
           )
-          const keys = new Map<string, KeyObject>()
-          for (const row of rows) {
-            const key = yield* unwrap(row)
-            if (key !== null) keys.set(row.id, key)
-          }
-          return keys
+          for (const id of ids) if (!rows.some((row) => row.id === id)) cache.delete(id)
+          return yield* unwrap(rows)
         })
 
         /** A key from the cache, which never keeps a key beyond `destroy_after`. */
         const cached = (id: string, now: number): KeyObject | null => {
           const entry = cache.get(id)
           if (entry === undefined) return null
-          if (entry.until > now) return entry.key
-          cache.delete(id)
-          return null
+          if (entry.destroyedAt <= now) cache.delete(id)
+          return entry.until > now ? entry.key : null
         }
 
         const keyById = Effect.fnUntraced(function* (id: string) {
@@ -177,16 +200,25 @@ export class PayloadEncryption extends Context.Service<
           wanted: ReadonlyArray<{ readonly id: string; readonly share: number | null }>,
         ) {
           const usableUntil = start + USED_FOR[purpose]
-          const rows = wanted.map(({ id, share }) => ({
+          const ids = wanted.map(({ id }) => id)
+          // Another process may have created them. Then no new key is necessary.
+          const existing = yield* load(ids)
+          const missing = wanted.filter(({ id }) => !existing.has(id))
+          if (missing.length === 0) return existing
+          const wrapped = yield* masterKey.wrap(
+            'sealing-key',
+            missing.map(({ id }) => ({ aad: id, bytes: randomBytes(32) })),
+          )
+          const rows = missing.map(({ id, share }, index) => ({
             id,
             class: purpose,
-            wrapped: masterKey.encrypt('sealing-key', id, randomBytes(32)),
+            wrapped: wrapped[index]!,
             usable_until: new Date(usableUntil),
             destroy_after: new Date(DESTROYED_AT[purpose](usableUntil)),
             share,
           }))
           yield* sql.run((q) => q`INSERT INTO command.sealing_keys ${q(rows)} ON CONFLICT (id) DO NOTHING`)
-          return yield* load(wanted.map(({ id }) => id))
+          return yield* load(ids)
         })
 
         const idOf = (purpose: StoredPurpose, start: number) =>

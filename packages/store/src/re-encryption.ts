@@ -1,11 +1,12 @@
 /**
- * Re-encryption after a change of the master key: decrypts the values of a column with their key
- * and encrypts them with the current key. It works in small steps while the hub runs. Source: SUB-3,
+ * Re-encryption after a change of the master key, or of its version: puts the values of a column under the
+ * current key. It works in small steps while the hub runs. Source: SUB-3,
  * IDEM-9.
  */
 import { encodeId } from '@hub/domain'
 import { Effect } from 'effect'
-import { type EncryptionPurpose, MasterKeyEncryption } from './master-key-encryption.ts'
+import type { EncryptionPurpose } from './key-providers/key-provider.port.ts'
+import { MasterKeyEncryption } from './master-key-encryption.ts'
 import { Sql, type StorageError } from './sql.ts'
 
 /** A column that contains ciphertexts. */
@@ -89,7 +90,7 @@ export const reencryptColumn = Effect.fnUntraced(function* ({
 }: EncryptedColumn): Effect.fn.Return<Reencrypted, StorageError, Sql | MasterKeyEncryption> {
   const sql = yield* Sql
   const masterKey = yield* MasterKeyEncryption
-  const prefix = Buffer.from(masterKey.keyPrefix)
+  const prefix = yield* masterKey.currentPrefix
   let reencrypted = 0
   let unreadable = 0
   let after: string | null = null
@@ -105,20 +106,14 @@ export const reencryptColumn = Effect.fnUntraced(function* ({
           FROM ${q(table)} ${range} ORDER BY ${q(key)} LIMIT ${ROWS_PER_STEP}`
     }, DEADLINE)
     const changes: Array<{ readonly key: string; readonly before: string; readonly after: string }> = []
-    for (const row of rows) {
-      if (row.ciphertext === null) continue
-      const plain = yield* Effect.orElseSucceed(
-        masterKey.decrypt(purpose, aad(row.key), row.ciphertext),
-        () => null,
-      )
-      if (plain === null) unreadable++
-      else {
-        changes.push({
-          key: row.key,
-          before: row.ciphertext.toString('hex'),
-          after: masterKey.encrypt(purpose, aad(row.key), plain).toString('hex'),
-        })
-      }
+    const old = rows.flatMap((row) =>
+      row.ciphertext === null ? [] : [{ key: row.key, aad: aad(row.key), bytes: row.ciphertext }],
+    )
+    const renewed = yield* masterKey.reencrypt(purpose, old)
+    for (const [index, { bytes, key: rowKey }] of old.entries()) {
+      const ciphertext = renewed[index] ?? null
+      if (ciphertext === null) unreadable++
+      else changes.push({ key: rowKey, before: bytes.toString('hex'), after: ciphertext.toString('hex') })
     }
     if (changes.length > 0) {
       // Only values that are still as read: a newer one is under the current key.

@@ -36,12 +36,12 @@ export const epochMs = (q: Queries, column: string): SqlFragment =>
   q`floor(extract(epoch FROM ${q(column)}) * 1000)::float8`
 
 /**
- * PostgreSQL, or Kafka for the payload keys, is unavailable or too slow. Retryable. A transaction
+ * PostgreSQL, Kafka for the payload keys, or the transit engine for all keys is unavailable or too slow. Retryable. A transaction
  * that timed out may have committed.
  */
 export class StorageUnavailable extends Data.TaggedError('StorageUnavailable')<{
   readonly reason: 'unreachable' | 'timeout' | 'conflict' | 'failed'
-  /** SQLSTATE or a code of the driver, and never data. */
+  /** SQLSTATE, a code of the driver, or one of the transit engine, and never data. */
   readonly detail: string
 }> {
   override readonly message = `${this.reason}: ${this.detail}`

@@ -2,7 +2,7 @@
  * The form in which the static headers and the client certificate of a subscription are stored: JSON, encrypted
  * under the master key, bound to the subscription (`we_…`). command-api writes it, and the fan-out reads it.
  */
-import type { DecryptionFailed, MasterKeyEncryption } from '@hub/store'
+import type { DecryptionFailed, MasterKeyEncryption, StorageUnavailable } from '@hub/store'
 import { Effect, Redacted } from 'effect'
 import type { ClientCertificate } from './client-certificate.ts'
 
@@ -28,7 +28,7 @@ export const decryptHeaders = (
   masterKey: MasterKey,
   subscription: string,
   ciphertext: Uint8Array,
-): Effect.Effect<Redacted.Redacted<ReadonlyArray<string>>, DecryptionFailed> =>
+): Effect.Effect<Redacted.Redacted<ReadonlyArray<string>>, DecryptionFailed | StorageUnavailable> =>
   Effect.map(masterKey.decrypt(HEADERS, subscription, ciphertext), valueOf<ReadonlyArray<string>>)
 
 export const encryptClientCertificate = (
@@ -41,5 +41,5 @@ export const decryptClientCertificate = (
   masterKey: MasterKey,
   subscription: string,
   ciphertext: Uint8Array,
-): Effect.Effect<Redacted.Redacted<ClientCertificate>, DecryptionFailed> =>
+): Effect.Effect<Redacted.Redacted<ClientCertificate>, DecryptionFailed | StorageUnavailable> =>
   Effect.map(masterKey.decrypt(CLIENT_CERTIFICATE, subscription, ciphertext), valueOf<ClientCertificate>)

@@ -42,6 +42,9 @@ const SAMPLES: Readonly<Record<string, string>> = {
   HUB_OPERATOR_SMPP_PASSWORD: 'password',
 }
 
+/** Secrets that a hub has or does not have, as others of its settings say. The manifests have them all. */
+const CHOSEN: ReadonlySet<string> = new Set(['HUB_MASTER_KEY', 'HUB_OPERATOR_SMPP_PASSWORD'])
+
 const isSecret = new Map(catalogue.map(({ kind, name }) => [name, kind.secret]))
 
 const settingFindings = ({ own, reader, shared, where }: Workload): ReadonlyArray<string> => {
@@ -50,9 +53,7 @@ const settingFindings = ({ own, reader, shared, where }: Workload): ReadonlyArra
     [...all].flatMap(([name, source]): ReadonlyArray<[string, string]> => {
       if ('value' in source) return [[name, source.value]]
       const sample = SAMPLES[name]
-      return sample === undefined || (source.optional && name !== 'HUB_OPERATOR_SMPP_PASSWORD')
-        ? []
-        : [[name, sample]]
+      return sample === undefined || (source.optional && !CHOSEN.has(name)) ? [] : [[name, sample]]
     }),
   )
   // The same check that the process does at its start: unknown, missing and malformed settings.

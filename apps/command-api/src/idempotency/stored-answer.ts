@@ -35,7 +35,7 @@ export const encryptAnswer = (encryption: Encryption, owner: Owner, body: string
 
 export const decryptAnswer = ({ decrypt }: Encryption, owner: Owner, stored: Uint8Array) =>
   decrypt('idempotent-answer', aadOf(owner), stored).pipe(
-    Effect.catch(() =>
+    Effect.catchTag('DecryptionFailed', () =>
       Effect.map(decrypt('idempotent-answer', compressedAadOf(owner), stored), (bytes) =>
         zstdDecompressSync(bytes),
       ),

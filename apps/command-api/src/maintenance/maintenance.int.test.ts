@@ -47,9 +47,12 @@ describe('a change of the master key', () => {
                VALUES (${decodeId('msg', sent.id)}, ${Buffer.alloc(32)}, now(),
                        ${old.encrypt('personal-data', sent.id, Buffer.from('{"to":"+79001234567"}'))})`,
     )
+    const [wrapped] = await Effect.runPromise(
+      old.wrap('sealing-key', [{ aad: 'report-x', bytes: randomBytes(32) }]),
+    )
     await deployment.sql(
       (q) => q`INSERT INTO command.sealing_keys (id, class, wrapped, usable_until, destroy_after)
-               VALUES ('report-x', 'report', ${old.encrypt('sealing-key', 'report-x', randomBytes(32))}, now(), now())`,
+               VALUES ('report-x', 'report', ${wrapped!}, now(), now())`,
     )
 
     const masterKey = MasterKeyEncryption.layer.pipe(
@@ -72,7 +75,8 @@ describe('a change of the master key', () => {
     const layer = Layer.mergeAll(sql, masterKey, keyTopics, Logger.layer([]))
     await Effect.runPromise(
       Effect.gen(function* () {
-        const { decrypt, keyPrefix } = yield* MasterKeyEncryption
+        const { currentPrefix, decrypt } = yield* MasterKeyEncryption
+        const prefix = yield* currentPrefix
         expect(yield* reencryptAll).toBe(false)
         const rows = yield* Effect.promise(() =>
           deployment.sql<{ of: string; ciphertext: Buffer }[]>(
@@ -90,7 +94,7 @@ describe('a change of the master key', () => {
           new Set(['secret', 'previous', 'older', 'headers', 'certificate', 'sealing', 'personal']),
         )
         for (const { ciphertext, of } of rows) {
-          expect(ciphertext.subarray(0, keyPrefix.length), of).toEqual(Buffer.from(keyPrefix))
+          expect(ciphertext.subarray(0, prefix.length), of).toEqual(prefix)
         }
         const secret = rows.find(({ of }) => of === 'secret')!.ciphertext
         expect((yield* decrypt('webhook-secret', made.id, secret)).toString()).toBe(

@@ -32,7 +32,10 @@ const COMMITS_PER_RUN = 20_000
 /** How often the wait for moderation is measured. It is counted in days. */
 const MODERATION_EVERY = Duration.minutes(1)
 
-/** The next pass, while data under a previous master key exists or a pass has failed. */
+/**
+ * The next pass, while data under a previous master key exists or a pass has failed; and the next look for another
+ * version of the transit key.
+ */
 const REENCRYPT_AGAIN_AFTER = Duration.minutes(10)
 
 /** Whether stored responses under a previous master key exist. */
@@ -54,11 +57,15 @@ const hasOldPayloadKeys = (topics: PayloadKeyTopics['Service'], prefix: Uint8Arr
     keys.flat().some(({ wrapped }) => Buffer.compare(wrapped.subarray(0, prefix.length), prefix) !== 0),
   )
 
-/** Re-encrypts all columns once. Returns true if no data and no process needs a previous master key any more. */
+/**
+ * Re-encrypts all columns once. Returns true if no data and no process needs a previous master key, or an earlier
+ * version of the transit key, any more.
+ */
 export const reencryptAll = Effect.gen(function* () {
   const sql = yield* Sql
   const masterKey = yield* MasterKeyEncryption
   const topics = yield* PayloadKeyTopics
+  const prefix = yield* masterKey.currentPrefix
   let reencrypted = 0
   let unreadable = 0
   for (const column of ENCRYPTED_COLUMNS) {
@@ -86,12 +93,12 @@ export const reencryptAll = Effect.gen(function* () {
   const isDone =
     reencrypted === 0 &&
     unreadable === 0 &&
-    !(yield* hasOldResponses(sql, masterKey.keyPrefix)) &&
-    !(yield* hasOldPayloadKeys(topics, masterKey.keyPrefix)) &&
+    !(yield* hasOldResponses(sql, prefix)) &&
+    !(yield* hasOldPayloadKeys(topics, prefix)) &&
     (yield* retireOtherMasterKeys)
   if (isDone)
     yield* Effect.logInfo(
-      'maintenance: no data needs a previous master key; HUB_PREVIOUS_MASTER_KEYS can be removed',
+      'maintenance: all data is under the current master key; HUB_PREVIOUS_MASTER_KEYS, the settings of a transit engine that is not the key provider, and earlier versions of the transit key can be removed',
     )
   return isDone
 })
@@ -104,11 +111,20 @@ export const observePendingModeration = Effect.gen(function* () {
   yield* Metric.update(Metric.withAttributes(oldestPendingModeration, { kind: 'sender' }), sender)
 })
 
-/** Repeats the re-encryption until it is complete, if there is a previous key. */
+/**
+ * Repeats the re-encryption until it is complete, if data under another key may exist. A transit key can get another
+ * version at any time: then the re-encryption begins again.
+ */
 const reencryption = Effect.gen(function* () {
-  const { hasPreviousKeys } = yield* MasterKeyEncryption
-  if (!hasPreviousKeys) return
-  yield* reencryptAll.pipe(
+  const { currentPrefix, olderCiphertexts } = yield* MasterKeyEncryption
+  if (olderCiphertexts === 'never') return
+  let completeUnder: Buffer | null = null
+  const pass = Effect.gen(function* () {
+    const prefix = yield* currentPrefix
+    if (completeUnder?.equals(prefix) !== true && (yield* reencryptAll)) completeUnder = prefix
+    return completeUnder !== null && olderCiphertexts === 'now'
+  })
+  yield* pass.pipe(
     Effect.catchCause((cause) =>
       Cause.hasInterruptsOnly(cause)
         ? Effect.interrupt

@@ -299,7 +299,7 @@ describe('hubctl config', () => {
     const ran = await run(['config'], { HUB_NUMBER_HASH_SECRET: secret })
     assert.strictEqual(ran.code, 0, ran.err)
     assert.match(ran.out, /^HUB_NUMBER_HASH_SECRET +\(set\) +environment/mu)
-    assert.match(ran.out, /^HUB_MASTER_KEY +is not set/mu)
+    assert.match(ran.out, /^HUB_MASTER_KEY +\(not set\)/mu)
     assert.match(ran.out, /^HUB_PARTITIONS +2 +environment/mu)
     assert.match(ran.out, /^HUB_DATABASE_POOL +10 +default/mu)
     const all = await run(['config', '--app', 'all', '--json'], { HUB_NUMBER_HASH_SECRET: secret })

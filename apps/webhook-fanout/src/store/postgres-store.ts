@@ -6,6 +6,7 @@ import {
   type Queries,
   ReadEvents,
   Sql,
+  type StorageUnavailable,
   uuidOf,
   WebhooksEndpoints,
 } from '@hub/store'
@@ -69,8 +70,8 @@ const makePostgresStore = Effect.gen(function* () {
     )
 
   /** `null`, and a line in the log: it cannot be decrypted. */
-  const logged = <A>(id: string, decrypted: Effect.Effect<A, DecryptionFailed>) =>
-    Effect.catch(decrypted, ({ purpose }) =>
+  const logged = <A>(id: string, decrypted: Effect.Effect<A, DecryptionFailed | StorageUnavailable>) =>
+    Effect.catchTag(decrypted, 'DecryptionFailed', ({ purpose }) =>
       Effect.logError(
         'fan-out store: a secret of a subscription cannot be decrypted; without its current secret, its headers and its client certificate it gets no deliveries',
       ).pipe(Effect.annotateLogs({ subscription: id, purpose }), Effect.as(null)),
@@ -88,7 +89,7 @@ const makePostgresStore = Effect.gen(function* () {
   const decryptCredentials = Effect.fnUntraced(function* (
     id: string,
     row: WebhooksEndpoints.SecretColumns,
-  ): Effect.fn.Return<Credentials | null> {
+  ): Effect.fn.Return<Credentials | null, StorageUnavailable> {
     const { current, earlier } = WebhooksEndpoints.secretsOf(row)
     const earlierSecrets: Array<Credentials['earlierSecrets'][number]> = []
     for (const { secret, signsUntil } of earlier) {
@@ -108,7 +109,9 @@ const makePostgresStore = Effect.gen(function* () {
     return secret !== null && isComplete ? { secret, earlierSecrets, headers, clientCertificate } : null
   })
 
-  const toRecord = Effect.fnUntraced(function* (row: DeliveryRow): Effect.fn.Return<SubscriptionRecord> {
+  const toRecord = Effect.fnUntraced(function* (
+    row: DeliveryRow,
+  ): Effect.fn.Return<SubscriptionRecord, StorageUnavailable> {
     const id = encodeId('we', row.id)
     const queuedAt = toMs(row.queued_at)
     const expiresAt = queuedAt === null ? null : queuedAt + settings.retryWindowMs
@@ -133,7 +136,7 @@ const makePostgresStore = Effect.gen(function* () {
   const toTestDelivery = Effect.fnUntraced(function* (
     row: TakenRow,
     now: number,
-  ): Effect.fn.Return<DeliveryOnDemand | null> {
+  ): Effect.fn.Return<DeliveryOnDemand | null, StorageUnavailable> {
     const view = WebhooksEndpoints.toView(row)
     const { id } = view
     const credentials = yield* decryptCredentials(id, row)

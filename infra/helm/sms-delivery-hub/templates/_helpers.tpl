@@ -4,7 +4,7 @@ command-api:
   args: ['--max-semi-space-size=32', programs/command-api.mjs]
   ports: [{ name: api, containerPort: 7300 }, { name: admin, containerPort: 7390 }]
   env: [{ name: HUB_PORT, value: '7300' }, { name: HUB_ADMIN_PORT, value: '7390' }]
-  secrets: [HUB_DATABASE_URL, HUB_REDIS_URL, HUB_NUMBER_HASH_SECRET, HUB_MASTER_KEY, HUB_PREVIOUS_MASTER_KEYS, HUB_KAFKA_PASSWORD]
+  secrets: [HUB_DATABASE_URL, HUB_REDIS_URL, HUB_NUMBER_HASH_SECRET, HUB_MASTER_KEY, HUB_TRANSIT_TOKEN, HUB_PREVIOUS_MASTER_KEYS, HUB_KAFKA_PASSWORD]
   service: { name: command-api, port: api }
   # Starts a new pod before it stops an old one, so that the capacity never shrinks.
   rollingUpdate: { maxSurge: 1, maxUnavailable: 0 }
@@ -15,7 +15,7 @@ dispatcher:
   # callbacks: used only if the operator of live keys uses HTTP.
   ports: [{ name: admin, containerPort: 7390 }, { name: callbacks, containerPort: 7380 }]
   env: [{ name: HUB_ADMIN_PORT, value: '7390' }, { name: HUB_OPERATOR_CALLBACK_HOST, value: 0.0.0.0 }, { name: HUB_OPERATOR_CALLBACK_PORT, value: '7380' }]
-  secrets: [HUB_DATABASE_URL, HUB_REDIS_URL, HUB_NUMBER_HASH_SECRET, HUB_MASTER_KEY, HUB_PREVIOUS_MASTER_KEYS, HUB_KAFKA_PASSWORD, HUB_OPERATOR_SMPP_PASSWORD, HUB_OPERATOR_HTTP_SECRET]
+  secrets: [HUB_DATABASE_URL, HUB_REDIS_URL, HUB_NUMBER_HASH_SECRET, HUB_MASTER_KEY, HUB_TRANSIT_TOKEN, HUB_PREVIOUS_MASTER_KEYS, HUB_KAFKA_PASSWORD, HUB_OPERATOR_SMPP_PASSWORD, HUB_OPERATOR_HTTP_SECRET]
   # Each dispatcher accepts each report, even if it is not ready, because it only appends the report to the log.
   service: { name: dispatcher-callbacks, port: callbacks, unready: true }
   # One pod at a time: a shard pauses while it moves, so each must move as rarely as possible.
@@ -24,19 +24,19 @@ projector:
   args: ['--max-semi-space-size=16', programs/projector.mjs]
   ports: [{ name: admin, containerPort: 7390 }]
   env: [{ name: HUB_ADMIN_PORT, value: '7390' }]
-  secrets: [HUB_DATABASE_URL, HUB_MASTER_KEY, HUB_PREVIOUS_MASTER_KEYS, HUB_KAFKA_PASSWORD]
+  secrets: [HUB_DATABASE_URL, HUB_MASTER_KEY, HUB_TRANSIT_TOKEN, HUB_PREVIOUS_MASTER_KEYS, HUB_KAFKA_PASSWORD]
   rollingUpdate: { maxSurge: 0, maxUnavailable: 1 }
 webhook-fanout:
   args: ['--max-semi-space-size=4', '--initial-old-space-size=128', '--no-parallel-scavenge', programs/webhook-fanout.mjs]
   ports: [{ name: admin, containerPort: 7390 }]
   env: [{ name: HUB_ADMIN_PORT, value: '7390' }]
-  secrets: [HUB_DATABASE_URL, HUB_MASTER_KEY, HUB_PREVIOUS_MASTER_KEYS, HUB_KAFKA_PASSWORD]
+  secrets: [HUB_DATABASE_URL, HUB_MASTER_KEY, HUB_TRANSIT_TOKEN, HUB_PREVIOUS_MASTER_KEYS, HUB_KAFKA_PASSWORD]
   rollingUpdate: { maxSurge: 0, maxUnavailable: 1 }
 operations-api:
   args: ['--max-semi-space-size=8', programs/operations-api.mjs]
   ports: [{ name: console, containerPort: 7305 }, { name: admin, containerPort: 7390 }]
   env: [{ name: HUB_OPERATIONS_PORT, value: '7305' }, { name: HUB_ADMIN_PORT, value: '7390' }]
-  secrets: [HUB_OIDC_CLIENT_SECRET, HUB_DATABASE_URL, HUB_REDIS_URL, HUB_NUMBER_HASH_SECRET, HUB_MASTER_KEY, HUB_PREVIOUS_MASTER_KEYS, HUB_KAFKA_PASSWORD]
+  secrets: [HUB_OIDC_CLIENT_SECRET, HUB_DATABASE_URL, HUB_REDIS_URL, HUB_NUMBER_HASH_SECRET, HUB_MASTER_KEY, HUB_TRANSIT_TOKEN, HUB_PREVIOUS_MASTER_KEYS, HUB_KAFKA_PASSWORD]
   service: { name: operations-api, port: console }
   rollingUpdate: { maxSurge: 1, maxUnavailable: 0 }
   preStopSeconds: 5
@@ -79,21 +79,72 @@ securityContext:
   capabilities: { drop: [ALL] }
 {{- end }}
 
-{{/* Settings from Secrets: (list $ (list "HUB_DATABASE_URL" …)). */}}
+{{/* The Secret of a setting, and the key in it: (list $ "HUB_DATABASE_URL"). */}}
+{{- define "hub.secretOf" -}}
+{{- $values := (index . 0).Values.secrets -}}
+{{- $setting := index . 1 -}}
+{{- $own := index $values.from $setting | default dict -}}
+name: {{ $own.name | default (hasPrefix "HUB_OPERATOR_" $setting | ternary $values.operator $values.hub) }}
+key: {{ $own.key | default $setting }}
+{{- end }}
+
+{{/* Settings from Secrets, or from the files of `secrets.files`: (list $ (list "HUB_DATABASE_URL" …)). */}}
 {{- define "hub.secretEnv" -}}
 {{- $root := index . 0 -}}
 {{- range index . 1 }}
+{{- if has . $root.Values.secrets.files }}
+- { name: {{ . }}_FILE, value: /secrets/{{ . }} }
+{{- else }}
 {{- $own := index $root.Values.secrets.from . | default dict }}
-{{- $secret := hasPrefix "HUB_OPERATOR_" . | ternary $root.Values.secrets.operator $root.Values.secrets.hub }}
-{{- $required := or $own (has . (list "HUB_DATABASE_URL" "HUB_REDIS_URL" "HUB_NUMBER_HASH_SECRET" "HUB_MASTER_KEY")) }}
+{{- $required := or $own (has . (list "HUB_DATABASE_URL" "HUB_REDIS_URL" "HUB_NUMBER_HASH_SECRET")) }}
 - name: {{ . }}
   valueFrom:
     secretKeyRef:
-      name: {{ $own.name | default $secret }}
-      key: {{ $own.key | default . }}
+      {{- include "hub.secretOf" (list $root .) | nindent 6 }}
       {{- if not $required }}
       optional: true
       {{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* The settings of a list that are in files, as YAML: (list $ (list "HUB_DATABASE_URL" …)). */}}
+{{- define "hub.secretFiles" -}}
+{{- $root := index . 0 -}}
+{{- range index . 1 }}
+{{- if has . $root.Values.secrets.files }}
+- {{ . }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* The volume with the secrets of a pod that are in files: (list $ <its secrets>). An app refuses files for everyone. */}}
+{{- define "hub.secretVolume" -}}
+{{- $root := index . 0 -}}
+{{- with include "hub.secretFiles" . | fromYamlArray }}
+- name: secrets
+  projected:
+    # 0440
+    defaultMode: 288
+    sources:
+      {{- range . }}
+      {{- $secret := include "hub.secretOf" (list $root .) | fromYaml }}
+      - secret: { name: {{ $secret.name }}, items: [{ key: {{ $secret.key }}, path: {{ . }} }] }
+      {{- end }}
+{{- end }}
+{{- end }}
+
+{{/* All files of the pod, which Kubernetes replaces after a change: (list $ <the secrets of the pod>). */}}
+{{- define "hub.secretMount" -}}
+{{- if include "hub.secretFiles" . }}
+- { name: secrets, mountPath: /secrets, readOnly: true }
+{{- end }}
+{{- end }}
+
+{{/* Only the files of an init container: (list $ <its secrets>). */}}
+{{- define "hub.secretMounts" -}}
+{{- range include "hub.secretFiles" . | fromYamlArray }}
+- { name: secrets, mountPath: /secrets/{{ . }}, subPath: {{ . }}, readOnly: true }
 {{- end }}
 {{- end }}
 

@@ -147,8 +147,19 @@ export const servers = inGroup('servers', {
   }),
 })
 
+/** A path of a mount or a namespace. It becomes part of a URL or a header as it is. */
+const TRANSIT_PATH = /^(?!\.)[a-zA-Z0-9._-]+(?:\/(?!\.)[a-zA-Z0-9._-]+)*$/u
+
+/** Where the master key is. */
+export const KEY_PROVIDERS = ['environment', 'transit'] as const
+
 export const secrets = inGroup('secrets', {
-  masterKey: required(kind.key, {
+  keyProvider: withDefault(kind.choice(KEY_PROVIDERS), 'environment', {
+    name: 'HUB_KEY_PROVIDER',
+    readBy: EVERYONE,
+    doc: 'Where the master key is that encrypts new data: in `HUB_MASTER_KEY` or its file, or in the transit engine of OpenBao or HashiCorp Vault ([operating](operating.md#master-key-in-a-transit-engine)).',
+  }),
+  masterKey: optional(kind.key, 'required, unless `HUB_KEY_PROVIDER` is `transit`', {
     name: 'HUB_MASTER_KEY',
     readBy: [...EVERYONE, 'npm start'],
     doc: 'The key that encrypts data at rest. It must be the same in every process. Without it, numbers, texts and webhook secrets are lost.',
@@ -157,6 +168,40 @@ export const secrets = inGroup('secrets', {
     name: 'HUB_PREVIOUS_MASTER_KEYS',
     readBy: EVERYONE,
     doc: 'Other master keys that can decrypt existing data. During a key change, set it first to the new key and later to the old key.',
+  }),
+  transitUrl: optional(kind.url('https', 'http'), 'no transit engine', {
+    name: 'HUB_TRANSIT_URL',
+    readBy: EVERYONE,
+    doc: 'The server with the transit engine, such as `https://vault:8200`. With `HUB_KEY_PROVIDER=environment`, its key only decrypts existing data.',
+  }),
+  transitMount: withDefault(kind.form(TRANSIT_PATH, 'letters, digits, and . _ - /'), 'transit', {
+    name: 'HUB_TRANSIT_MOUNT',
+    readBy: EVERYONE,
+    doc: 'The path at which the transit engine is mounted.',
+  }),
+  transitKeyName: optional(
+    kind.form(/^(?!\.)[a-zA-Z0-9._-]+$/u, 'letters, digits, and . _ -'),
+    'no transit engine',
+    {
+      name: 'HUB_TRANSIT_KEY_NAME',
+      readBy: EVERYONE,
+      doc: 'The name of the key in the transit engine. Its type must be `aes256-gcm96`, the default, or `chacha20-poly1305`.',
+    },
+  ),
+  transitToken: optional(kind.secret({ least: 1 }), 'no transit engine', {
+    name: 'HUB_TRANSIT_TOKEN',
+    readBy: EVERYONE,
+    doc: 'The token for the transit engine. A process renews it if it is renewable. A file of it is read again for each request.',
+  }),
+  transitNamespace: optional(kind.form(TRANSIT_PATH, 'letters, digits, and . _ - /'), 'the root namespace', {
+    name: 'HUB_TRANSIT_NAMESPACE',
+    readBy: EVERYONE,
+    doc: 'The namespace of the transit engine.',
+  }),
+  transitCaFile: optional(kind.path('a file with certificates in PEM'), "Node's authorities", {
+    name: 'HUB_TRANSIT_CA_FILE',
+    readBy: EVERYONE,
+    doc: 'The authorities that may sign the certificate of the server with the transit engine.',
   }),
   numberHashSecret: required(kind.secret({ least: LEAST_HASH_SECRET }), {
     name: 'HUB_NUMBER_HASH_SECRET',

@@ -1,5 +1,5 @@
 /** Checks that the secrets of this process are those of the hub. */
-import { invalidSettingOf, NOT_SET, settings } from '@hub/config'
+import { isSet, settings } from '@hub/config'
 import { layerEventLog, layerKeysAndErasures, topicNames } from '@hub/kafka'
 import {
   connectedKafka,
@@ -9,12 +9,10 @@ import {
   ownIdentity,
   type PayloadKeyProblem,
 } from '@hub/store'
-import { type Config, Effect, Layer } from 'effect'
+import { Effect, Layer } from 'effect'
 import { CLIENT, kafkaConfig } from '../kafka.ts'
 import { type Check, notice, ok, problem } from './check.ts'
 import { KAFKA, MIGRATIONS } from './servers.ts'
-
-const isNotSet = (error: Config.ConfigError): boolean => invalidSettingOf(error)?.problem === NOT_SET
 
 /** Of the causes, the one that staff can repair comes first. */
 const REPAIRS: ReadonlyArray<readonly [PayloadKeyProblem, string, string]> = [
@@ -31,8 +29,8 @@ const payloadKeys: Check = {
   needs: [KAFKA],
   mend: 'See hubctl topics diff.',
   run: Effect.gen(function* () {
-    const masterKey = yield* Effect.result(settings.masterKey.config)
-    if (masterKey._tag === 'Failure' && isNotSet(masterKey.failure)) {
+    const provider = yield* settings.keyProvider.config
+    if (provider === 'environment' && !(yield* isSet(settings.masterKey))) {
       return notice('not checked, because HUB_MASTER_KEY is not set here')
     }
     const [connection, { partitions, prefix }] = yield* kafkaConfig
@@ -58,10 +56,11 @@ const identity: Check = {
   mend: 'Correct the settings of this environment.',
   run: Effect.gen(function* () {
     const own = yield* ownIdentity
+    const isTransit = (yield* settings.keyProvider.config) === 'transit'
     const kafka = yield* connectedKafka(CLIENT)
     const [mismatch] = yield* findMismatches({ ...own, kafka })
     const missing = [
-      ...(own.masterKeys === null ? ['HUB_MASTER_KEY'] : []),
+      ...(own.masterKeys === null ? [isTransit ? 'the transit key' : 'HUB_MASTER_KEY'] : []),
       ...(own.numberHashSecret === null ? ['HUB_NUMBER_HASH_SECRET'] : []),
     ]
     const facts = { cluster: kafka.cluster, not_compared: missing }
@@ -70,7 +69,7 @@ const identity: Check = {
     }
     return missing.length === 0
       ? ok('the secrets, the database and the Kafka cluster belong together', facts)
-      : notice(`not compared, because they are not set here: ${missing.join(', ')}`, facts)
+      : notice(`not compared, because they are not available here: ${missing.join(', ')}`, facts)
   }),
 }
 

@@ -138,9 +138,11 @@ describe('the proof of a process', () => {
         layerOf({ HUB_MASTER_KEY: previous }),
       ),
     )
+    const id = 'personal-2031-01-01T00:00Z'
+    const [wrapped] = await Effect.runPromise(old.wrap('sealing-key', [{ aad: id, bytes: randomBytes(32) }]))
     await sql`
       INSERT INTO command.sealing_keys (id, class, wrapped, usable_until, destroy_after)
-      VALUES ('personal-2031-01-01T00:00Z', 'personal', ${old.encrypt('sealing-key', 'personal-2031-01-01T00:00Z', randomBytes(32))}, now(), now() + interval '1 year')`
+      VALUES (${id}, 'personal', ${wrapped!}, now(), now() + interval '1 year')`
     assert.strictEqual(await refused({ HUB_MASTER_KEY: key }), 'HUB_MASTER_KEY')
     await started({ HUB_MASTER_KEY: key, HUB_PREVIOUS_MASTER_KEYS: previous })
     assert.strictEqual(await refused({ HUB_MASTER_KEY: key }), 'HUB_PREVIOUS_MASTER_KEYS')

@@ -2,6 +2,7 @@
  * Compares the secrets and servers of a process with those of its hub: pure, so that every order of a
  * rotation can be tested.
  */
+import { TRANSIT_CHECK_VALUE } from '../key-providers/key-provider.port.ts'
 
 /** The Kafka cluster of a hub, and its topics. */
 export interface KafkaIdentity {
@@ -46,20 +47,31 @@ export interface Mismatch {
   readonly sentence: string
 }
 
+const OTHER_TRANSIT_KEY =
+  'HUB_KEY_PROVIDER is transit, and HUB_TRANSIT_KEY_NAME is not a master key of this hub, or HUB_TRANSIT_URL leads to another server. Correct them. To change to a transit engine, first set them in every process with HUB_KEY_PROVIDER=environment (docs/operating.md, Master key in a transit engine).'
+const MISSING_TRANSIT_KEY =
+  'HUB_TRANSIT_URL and HUB_TRANSIT_KEY_NAME do not lead to the transit key that encrypts data of this hub. Set them to those of the other processes; remove them only after command-api logs that they can be removed (docs/operating.md, Master key in a transit engine).'
+
 const masterKeyMismatch = (
   own: ReadonlyArray<string>,
   { masterKeys, processes }: KnownIdentity,
 ): Mismatch | null => {
   const [current = ''] = own
+  const isTransit = current.startsWith(TRANSIT_CHECK_VALUE)
   if (masterKeys.size === 0) return null
   if (!masterKeys.has(current)) {
+    if (isTransit) return { variable: 'HUB_TRANSIT_KEY_NAME', sentence: OTHER_TRANSIT_KEY }
     return {
       variable: 'HUB_MASTER_KEY',
       sentence:
         'HUB_MASTER_KEY is not a master key of this hub. Set it to that of the other processes. To change it, first add the new key to HUB_PREVIOUS_MASTER_KEYS of every process (docs/operating.md, Changing secrets).',
     }
   }
-  if ([...masterKeys].some(([key, inUse]) => inUse && !own.includes(key))) {
+  const missing = [...masterKeys].flatMap(([key, inUse]) => (inUse && !own.includes(key) ? [key] : []))
+  if (missing.length > 0 && missing.every((key) => key.startsWith(TRANSIT_CHECK_VALUE))) {
+    return { variable: 'HUB_TRANSIT_URL', sentence: MISSING_TRANSIT_KEY }
+  }
+  if (missing.length > 0) {
     return {
       variable: 'HUB_PREVIOUS_MASTER_KEYS',
       sentence:
@@ -70,6 +82,12 @@ const masterKeyMismatch = (
   const behind = processes.filter((other) => !other.masterKeys.includes(current))
   if (behind.length === 0) return null
   const apps = [...new Set(behind.map(({ app }) => app))].sort().join(', ')
+  if (isTransit) {
+    return {
+      variable: 'HUB_KEY_PROVIDER',
+      sentence: `HUB_KEY_PROVIDER is transit, and ${behind.length} running processes do not have the transit key (${apps}). First set HUB_TRANSIT_URL, HUB_TRANSIT_KEY_NAME and HUB_TRANSIT_TOKEN in all processes with HUB_KEY_PROVIDER=environment, and restart them (docs/operating.md, Master key in a transit engine).`,
+    }
+  }
   return {
     variable: 'HUB_MASTER_KEY',
     sentence: `HUB_MASTER_KEY is a new master key that ${behind.length} running processes do not have (${apps}). First add it to their HUB_PREVIOUS_MASTER_KEYS and restart them (docs/operating.md, Changing secrets).`,

@@ -114,6 +114,28 @@ describe('a rotation of the master key', () => {
     assert.deepStrictEqual(variables({ masterKeys: ['new'] }, { masterKeys: new Map([['new', true]]) }), [])
   })
 
+  it('works into a transit engine and back, and names the setting of a wrong order', () => {
+    const transit = 'transit:a'
+    const inEngine = (inUse: boolean) => ({
+      masterKeys: new Map([
+        ['old', true],
+        [transit, inUse],
+      ]),
+    })
+    assert.deepStrictEqual(variables({ masterKeys: [transit, 'old'] }), ['HUB_TRANSIT_KEY_NAME'])
+    assert.deepStrictEqual(variables({ masterKeys: ['old', transit] }), [])
+    assert.deepStrictEqual(
+      variables({ masterKeys: [transit, 'old'] }, { ...inEngine(false), ...running(['old']) }),
+      ['HUB_KEY_PROVIDER'],
+    )
+    assert.deepStrictEqual(
+      variables({ masterKeys: [transit, 'old'] }, { ...inEngine(false), ...running(['old', transit]) }),
+      [],
+    )
+    assert.deepStrictEqual(variables({ masterKeys: [transit] }, inEngine(true)), ['HUB_PREVIOUS_MASTER_KEYS'])
+    assert.deepStrictEqual(variables({ masterKeys: ['old'] }, inEngine(true)), ['HUB_TRANSIT_URL'])
+  })
+
   it('is refused when a process uses a key that was not announced', () => {
     assert.deepStrictEqual(variables({ masterKeys: ['new', 'old'] }), ['HUB_MASTER_KEY'])
     assert.deepStrictEqual(variables({ masterKeys: ['new'] }), ['HUB_MASTER_KEY'])

@@ -16,7 +16,8 @@ import {
   topicNames,
 } from '@hub/kafka'
 import { Readiness } from '@hub/telemetry'
-import { type Config, Data, Deferred, Effect, Layer, Redacted, type Scope } from 'effect'
+import { type Config, Context, Data, Deferred, Effect, Layer, Redacted, type Scope } from 'effect'
+import { PREFIX_BYTES, type RecordedKey, type UsableKey } from '../key-providers/key-provider.port.ts'
 import { MasterKeyEncryption } from '../master-key-encryption.ts'
 import { type Queries, Sql, type StorageError } from '../sql.ts'
 import {
@@ -35,8 +36,10 @@ import {
   readDatabase,
   readIdentity,
   readKeyPrefixes,
+  readMasterKeys,
   reportProcess,
   retireMasterKeys,
+  writeCheckKey,
   writeKafka,
   writeMasterKey,
 } from './tables.ts'
@@ -69,29 +72,38 @@ const foreignData: Mismatch = {
     'The database contains data under a master key that is neither HUB_MASTER_KEY nor in HUB_PREVIOUS_MASTER_KEYS. Add the missing key, or correct HUB_DATABASE_URL.',
 }
 
-type Key = MasterKeyEncryption['Service']['keys'][number]
-
 /** Records the first master keys of a hub. Data of an earlier version of the hub names them. */
-const defineMasterKeys = async (q: Queries, keys: ReadonlyArray<Key>): Promise<Mismatch | null> => {
+const defineMasterKeys = async (q: Queries, keys: ReadonlyArray<UsableKey>): Promise<Mismatch | null> => {
   const [current] = keys
   if (current === undefined) return null
   // Ciphertexts of the first version begin with 1, and name no key.
-  const prefixes = (await readKeyPrefixes(q, current.prefix.length)).filter(([version]) => version !== 1)
-  const keyOf = (prefix: Uint8Array) => keys.find((key) => Buffer.compare(key.prefix, prefix) === 0)
+  const prefixes = (await readKeyPrefixes(q, PREFIX_BYTES)).filter(([version]) => version !== 1)
+  const keyOf = (prefix: Uint8Array) => keys.find(({ made }) => made(prefix))
   if (prefixes.some((prefix) => keyOf(prefix) === undefined)) return foreignData
   const used = new Set([current, ...prefixes.map(keyOf)])
-  for (const key of keys) await writeMasterKey(q, key.checkValue, used.has(key))
+  for (const key of keys) await writeMasterKey(q, key, used.has(key))
   return null
 }
+
+interface Compared {
+  readonly found: ReadonlyArray<Mismatch>
+  readonly database: string | null
+}
+/** Another process has recorded a master key meanwhile, which may be one of this process. */
+const CHANGED = 'changed'
 
 /** Compares a process with the hub, and records what the hub does not know yet. */
 const compareAndRecord = async (
   q: Queries,
   self: { readonly id: string; readonly app: string },
   own: OwnIdentity,
-  keys: ReadonlyArray<Key>,
-): Promise<{ readonly found: ReadonlyArray<Mismatch>; readonly database: string | null }> => {
+  keys: ReadonlyArray<UsableKey>,
+  recorded: ReadonlyArray<RecordedKey>,
+): Promise<Compared | typeof CHANGED> => {
   await lockIdentity(q)
+  const sinceThen = await readMasterKeys(q)
+  if (sinceThen.some(({ checkValue }) => !recorded.some((key) => key.checkValue === checkValue)))
+    return CHANGED
   let known = await readIdentity(q, self.id)
   const { database } = known
   const found = mismatches(own, known)
@@ -103,7 +115,11 @@ const compareAndRecord = async (
   }
   const masterKeys = keys.map(({ checkValue }) => checkValue)
   for (const [key, inUse] of masterKeysToWrite(masterKeys, known.masterKeys)) {
-    await writeMasterKey(q, key, inUse)
+    await writeMasterKey(
+      q,
+      keys.find(({ checkValue }) => checkValue === key)!,
+      inUse,
+    )
   }
   if (own.numberHashSecret !== null && known.numberHashSecret === null) {
     await define(q, 'number_hash_secret', own.numberHashSecret)
@@ -163,13 +179,12 @@ export const makeHubProof = (
   const start = Effect.gen(function* () {
     const sql = yield* Sql
     const readiness = yield* Readiness
-    const { keys } = yield* MasterKeyEncryption
+    const masterKey = yield* MasterKeyEncryption
     const self = { id: randomUUID(), app }
     const hasHashSecret = settings.numberHashSecret.readBy.includes(app)
     const numberHashSecret = hasHashSecret
       ? numberHashCheckValue(Redacted.value(yield* settings.numberHashSecret.config))
       : null
-    const masterKeys = keys.map(({ checkValue }) => checkValue)
     const partitions = yield* settings.partitions.config
     let isProven = false
     let kafka: ConnectedKafka | null = null
@@ -180,9 +195,18 @@ export const makeHubProof = (
       kafka = yield* connectedKafka(app)
       kafkaCheckedAt = performance.now()
     })
-    const check = Effect.gen(function* () {
+    const compare = Effect.gen(function* () {
+      const recorded = yield* sql.run(readMasterKeys)
+      const keys = yield* masterKey.identify(recorded)
+      const masterKeys = keys.map(({ checkValue }) => checkValue)
       const own: OwnIdentity = { masterKeys, numberHashSecret, partitions, kafka }
-      const { database, found } = yield* sql.transaction((q) => compareAndRecord(q, self, own, keys))
+      return yield* sql.transaction((q) => compareAndRecord(q, self, own, keys, recorded))
+    })
+    const check = Effect.gen(function* () {
+      yield* masterKey.ready
+      let compared = yield* compare
+      while (compared === CHANGED) compared = yield* compare
+      const { database, found } = compared
       isProven = found.length === 0
       if (found.length > 0) return yield* new NotOfThisHub({ mismatches: found })
       if (kafka === null || kafka.database !== null || database === null) return
@@ -243,31 +267,37 @@ export const makeHubProof = (
   return { start, layer: Layer.effectDiscard(start), lost: Deferred.await(lost) }
 }
 
-/** The check values that this environment can compute. A command line may have fewer secrets than an app. */
+const hasIdentity = async (q: Queries): Promise<boolean> => {
+  const [table] = await q<{ exists: boolean }[]>`
+    SELECT to_regclass('command.hub_identity') IS NOT NULL AS exists`
+  return table?.exists === true
+}
+
+/**
+ * The check values that this environment can compute now. A command line may have fewer secrets than an app, and a
+ * transit engine may not answer.
+ */
 export const ownIdentity = Effect.gen(function* () {
+  const sql = yield* Sql
   const hash = yield* Effect.option(settings.numberHashSecret.config)
-  const encryption = yield* Effect.option(
-    Effect.provide(
-      Effect.flatMap(MasterKeyEncryption, ({ keys }) => Effect.succeed(keys)),
-      MasterKeyEncryption.layer,
-    ),
-  )
+  const encryption = yield* Effect.option(Layer.build(MasterKeyEncryption.layer))
+  const recorded = yield* sql.run(async (q) => ((await hasIdentity(q)) ? readMasterKeys(q) : []))
+  const keys =
+    encryption._tag === 'None'
+      ? encryption
+      : yield* Effect.option(Context.get(encryption.value, MasterKeyEncryption).identify(recorded))
   return {
-    masterKeys: encryption._tag === 'Some' ? encryption.value.map(({ checkValue }) => checkValue) : null,
+    masterKeys: keys._tag === 'Some' ? keys.value.map(({ checkValue }) => checkValue) : null,
     numberHashSecret: hash._tag === 'Some' ? numberHashCheckValue(Redacted.value(hash.value)) : null,
     partitions: null,
     kafka: null,
   } satisfies OwnIdentity
-})
+}).pipe(Effect.scoped)
 
 /** Compares an environment with the hub without any change. A hub without the tables has no identity yet. */
 export const findMismatches = (own: OwnIdentity): Effect.Effect<ReadonlyArray<Mismatch>, StorageError, Sql> =>
   Effect.flatMap(Sql, (sql) =>
-    sql.run(async (q) => {
-      const [table] = await q<{ exists: boolean }[]>`
-        SELECT to_regclass('command.hub_identity') IS NOT NULL AS exists`
-      return table?.exists === true ? mismatches(own, await readIdentity(q, null)) : []
-    }),
+    sql.run(async (q) => ((await hasIdentity(q)) ? mismatches(own, await readIdentity(q, null)) : [])),
   )
 
 /** Makes a Kafka cluster the one of the hub. The number of partitions stays. Returns the cluster before. */
@@ -293,8 +323,13 @@ export const connectedDatabase: Effect.Effect<string | null, StorageError, Sql> 
 export const retireOtherMasterKeys: Effect.Effect<boolean, StorageError, Sql | MasterKeyEncryption> =
   Effect.gen(function* () {
     const sql = yield* Sql
-    const [current] = (yield* MasterKeyEncryption).keys
+    const { identify, renewCheckKey } = yield* MasterKeyEncryption
+    const recorded = yield* sql.run(readMasterKeys)
+    const [current] = yield* identify(recorded)
     if (current === undefined) return false
+    // Otherwise an earlier version of the transit key would have to stay.
+    const renewed = yield* renewCheckKey(current)
+    if (renewed !== null && !(yield* sql.run((q) => writeCheckKey(q, current, renewed)))) return false
     return yield* sql.transaction(async (q) => {
       await lockIdentity(q)
       const { processes } = await readIdentity(q, null)

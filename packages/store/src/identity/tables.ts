@@ -1,5 +1,6 @@
 /** Statements of `command.hub_identity` and `command.hub_processes`. */
 import type { Queries } from '../sql.ts'
+import type { RecordedKey } from '../key-providers/key-provider.port.ts'
 import type { KafkaIdentity, KnownIdentity } from './judge.ts'
 
 /** The key of the advisory lock: any number, the same in every process. */
@@ -36,6 +37,28 @@ export const readDatabase = async (q: Queries): Promise<string | null> => {
   return row?.database ?? null
 }
 
+/** `check value`, or `check value wrapped check key` in base64. Neither contains a space. */
+const recordedValue = ({ checkValue, wrappedCheckKey }: RecordedKey): string =>
+  wrappedCheckKey === null ? checkValue : `${checkValue} ${Buffer.from(wrappedCheckKey).toString('base64')}`
+const recordedKeyOf = (value: string): RecordedKey => {
+  const [checkValue = '', wrapped] = value.split(' ')
+  return { checkValue, wrappedCheckKey: wrapped === undefined ? null : Buffer.from(wrapped, 'base64') }
+}
+
+export const readMasterKeys = async (q: Queries): Promise<ReadonlyArray<RecordedKey>> => {
+  const rows = await q<{ value: string }[]>`
+    SELECT value FROM command.hub_identity WHERE kind = 'master_key' ORDER BY value`
+  return rows.map(({ value }) => recordedKeyOf(value))
+}
+
+/** Replaces the wrapped check key of a master key. Returns false if another process has changed it. */
+export const writeCheckKey = async (q: Queries, key: RecordedKey, wrapped: Uint8Array): Promise<boolean> => {
+  const written = await q`
+    UPDATE command.hub_identity SET value = ${recordedValue({ ...key, wrappedCheckKey: wrapped })}
+     WHERE kind = 'master_key' AND value = ${recordedValue(key)}`
+  return written.count > 0
+}
+
 /** `self`: the id of the process that asks. */
 export const readIdentity = async (q: Queries, self: string | null): Promise<KnownIdentity> => {
   const rows = await q<{ kind: string; value: string; in_use: boolean }[]>`
@@ -47,7 +70,9 @@ export const readIdentity = async (q: Queries, self: string | null): Promise<Kno
   const kafka = valueOf('kafka')
   return {
     masterKeys: new Map(
-      rows.filter(({ kind }) => kind === 'master_key').map(({ in_use, value }) => [value, in_use]),
+      rows
+        .filter(({ kind }) => kind === 'master_key')
+        .map(({ in_use, value }) => [recordedKeyOf(value).checkValue, in_use]),
     ),
     numberHashSecret: valueOf('number_hash_secret'),
     kafka: kafka === null ? null : kafkaOf(kafka),
@@ -65,14 +90,20 @@ export const writeKafka = async (q: Queries, kafka: KafkaIdentity): Promise<void
   await q`INSERT INTO command.hub_identity (kind, value) VALUES ('kafka', ${kafkaValue(kafka)})`
 }
 
-export const writeMasterKey = (q: Queries, value: string, inUse: boolean) => q`
-  INSERT INTO command.hub_identity (kind, value, in_use) VALUES ('master_key', ${value}, ${inUse})
-  ON CONFLICT (kind, value) DO UPDATE SET in_use = hub_identity.in_use OR excluded.in_use`
+export const writeMasterKey = async (q: Queries, key: RecordedKey, inUse: boolean): Promise<void> => {
+  // The wrapped check key of a known key may have changed.
+  const known = await q`
+    UPDATE command.hub_identity SET in_use = in_use OR ${inUse}
+     WHERE kind = 'master_key' AND split_part(value, ' ', 1) = ${key.checkValue}`
+  if (known.count > 0) return
+  await q`
+    INSERT INTO command.hub_identity (kind, value, in_use) VALUES ('master_key', ${recordedValue(key)}, ${inUse})`
+}
 
 /** The other keys in use are not needed any more. A key that was only announced stays. */
 export const retireMasterKeys = async (q: Queries, current: string): Promise<number> => {
   const retired = await q`
-    DELETE FROM command.hub_identity WHERE kind = 'master_key' AND in_use AND value <> ${current}`
+    DELETE FROM command.hub_identity WHERE kind = 'master_key' AND in_use AND split_part(value, ' ', 1) <> ${current}`
   return retired.count
 }
 

@@ -12,7 +12,8 @@ import { readInboundMessages, storedInboundContext } from '../inbound-messages.t
 import { encodePayload } from '../message-payload.ts'
 import { PayloadEncryption } from '../payload-encryption.ts'
 import { makeSql, type Queries, Sql, StorageRejected } from '../sql.ts'
-import { encryptWithKey, MasterKeyEncryption } from '../master-key-encryption.ts'
+import { encryptWithKey } from '../aes-gcm.ts'
+import { MasterKeyEncryption } from '../master-key-encryption.ts'
 import { type Job, runEnded } from './job.ts'
 import { RETENTION_JOBS } from './jobs.ts'
 import { registerRetentionJobs, runRetentionStep } from './runner.ts'
@@ -377,10 +378,11 @@ describe('retention', () => {
       const masterKey = yield* MasterKeyEncryption
       const id = 'service-2031-11-21T12:00Z'
       const secret = randomBytes(32)
+      const [wrapped] = yield* masterKey.wrap('sealing-key', [{ aad: id, bytes: secret }])
       yield* run(
         (q) => q`
           INSERT INTO command.sealing_keys (id, class, wrapped, usable_until, destroy_after)
-          VALUES (${id}, 'service', ${masterKey.encrypt('sealing-key', id, secret)},
+          VALUES (${id}, 'service', ${wrapped!},
                   ${new Date(START + HOUR)}, ${new Date(START + 49 * HOUR)})`,
       )
       const sealed = encryptWithKey(createSecretKey(secret), 'msg_a', Buffer.from('payload'))

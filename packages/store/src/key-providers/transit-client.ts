@@ -1,0 +1,265 @@
+/**
+ * The HTTP interface of the transit engine of OpenBao and HashiCorp Vault: encrypts and decrypts with a key that
+ * never leaves the server, and renews the token. Source: https://openbao.org/api-docs/secret/transit/ and
+ * https://openbao.org/api-docs/auth/token/.
+ */
+import { Agent as HttpAgent, request as httpRequest } from 'node:http'
+import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
+import { Effect, Option, Redacted, Result, Schema, type Scope } from 'effect'
+import { StorageUnavailable } from '../sql.ts'
+import type { DecryptionProblem } from './key-provider.port.ts'
+
+/** What the engine has encrypted. */
+export interface TransitCiphertext {
+  /** The version of the key, from 1. */
+  readonly version: number
+  readonly bytes: Uint8Array
+}
+
+/** Seconds until the token ends; `null`: it never ends. */
+interface TokenState {
+  readonly ttlSeconds: number | null
+  readonly isRenewable: boolean
+}
+
+/** Every effect ends within `REQUEST_WITHIN_MS` for each request. No error contains a key or the token. */
+export interface TransitClient {
+  readonly encrypt: (
+    plain: ReadonlyArray<Uint8Array>,
+  ) => Effect.Effect<ReadonlyArray<TransitCiphertext>, StorageUnavailable>
+  readonly decrypt: (
+    ciphertexts: ReadonlyArray<TransitCiphertext>,
+  ) => Effect.Effect<ReadonlyArray<Result.Result<Buffer, DecryptionProblem>>, StorageUnavailable>
+  /** Encrypts again under the newest version, inside of the server. `null`: it cannot be decrypted. */
+  readonly rewrap: (
+    ciphertexts: ReadonlyArray<TransitCiphertext>,
+  ) => Effect.Effect<ReadonlyArray<TransitCiphertext | null>, StorageUnavailable>
+  readonly lookUpToken: Effect.Effect<TokenState, StorageUnavailable>
+  readonly renewToken: Effect.Effect<TokenState, StorageUnavailable>
+}
+
+export interface TransitOptions {
+  /** Of the server: `https://vault:8200`. */
+  readonly url: string
+  readonly mount: string
+  readonly key: string
+  readonly namespace: string | null
+  /** PEM; `null`: the default authorities. */
+  readonly ca: string | null
+  /** Is asked for each request. `null`: there is none now. */
+  readonly token: Effect.Effect<Redacted.Redacted<string> | null>
+}
+
+/** The contract promises clients an answer within 3 s. */
+const REQUEST_WITHIN_MS = 2500
+/** Of one request. OpenBao 2.7 refuses a request with more than 1,000 texts, and an item has two of them. */
+const ITEMS_PER_REQUEST = 200
+/** No answer is larger, so a larger one is of another server. */
+const MAX_ANSWER_BYTES = 4 * 1024 * 1024
+/** Requests at the same time. More would only wait in the server. */
+const MAX_CONNECTIONS = 8
+
+const unavailable = (code: string, reason: StorageUnavailable['reason'] = 'unreachable') =>
+  new StorageUnavailable({ reason, detail: code })
+
+/** Codes of OpenSSL and of Node for a certificate that cannot be verified. */
+const UNTRUSTED = /^(?:CERT_|ERR_TLS_CERT|ERR_SSL_|UNABLE_TO_|SELF_SIGNED_|DEPTH_ZERO_)/u
+
+/** Keeps only codes: messages contain addresses. */
+const failureOf = (error: unknown): StorageUnavailable => {
+  const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+  const isLate = error instanceof Error && (error.name === 'TimeoutError' || error.name === 'AbortError')
+  if (UNTRUSTED.test(code)) return unavailable('TRANSIT_UNTRUSTED')
+  return isLate ? unavailable('TRANSIT_UNREACHABLE', 'timeout') : unavailable('TRANSIT_UNREACHABLE')
+}
+
+/** Statuses of errors. Source: https://openbao.org/api-docs/#http-status-codes. */
+const FAILURES: Readonly<Record<number, string>> = {
+  400: 'TRANSIT_REJECTED',
+  403: 'TRANSIT_DENIED',
+  404: 'TRANSIT_NOT_FOUND',
+  503: 'TRANSIT_SEALED',
+}
+
+const Batch = Schema.Struct({
+  data: Schema.Struct({
+    batch_results: Schema.Array(
+      Schema.Struct({
+        ciphertext: Schema.optional(Schema.String),
+        plaintext: Schema.optional(Schema.String),
+        error: Schema.optional(Schema.String),
+      }),
+    ),
+  }),
+})
+type Item = (typeof Batch.Type)['data']['batch_results'][number]
+
+const LookedUp = Schema.Struct({
+  data: Schema.Struct({ ttl: Schema.Number, renewable: Schema.optional(Schema.Boolean) }),
+})
+const Renewed = Schema.Struct({
+  auth: Schema.Struct({ lease_duration: Schema.Number, renewable: Schema.Boolean }),
+})
+
+/** `vault:v<version>:<base64>`, also of OpenBao. */
+const CIPHERTEXT = /^vault:v(?<version>[1-9]\d{0,8}):(?<bytes>[A-Za-z0-9+/]+=*)$/u
+
+const toText = ({ bytes, version }: TransitCiphertext): string =>
+  `vault:v${version}:${Buffer.from(bytes).toString('base64')}`
+const ofText = (text: string): TransitCiphertext | null => {
+  const { bytes, version } = CIPHERTEXT.exec(text)?.groups ?? {}
+  return bytes === undefined ? null : { version: Number(version), bytes: Buffer.from(bytes, 'base64') }
+}
+
+/** The server keeps no version of the key that a ciphertext names. It says so only in words. */
+const OTHER_VERSION = /too (?:new|old)/u
+
+const chunksOf = <A>(all: ReadonlyArray<A>): ReadonlyArray<ReadonlyArray<A>> =>
+  Array.from({ length: Math.ceil(all.length / ITEMS_PER_REQUEST) }, (_, index) =>
+    all.slice(index * ITEMS_PER_REQUEST, (index + 1) * ITEMS_PER_REQUEST),
+  )
+
+interface Answer {
+  readonly status: number
+  readonly body: unknown
+}
+
+export const makeTransitClient = Effect.fnUntraced(function* (
+  options: TransitOptions,
+): Effect.fn.Return<TransitClient, never, Scope.Scope> {
+  const { ca, key, mount, namespace, token, url } = options
+  const base = url.replace(/\/+$/u, '')
+  const isHttps = base.startsWith('https:')
+  const agent = isHttps
+    ? new HttpsAgent({ keepAlive: true, maxSockets: MAX_CONNECTIONS, ...(ca === null ? {} : { ca }) })
+    : new HttpAgent({ keepAlive: true, maxSockets: MAX_CONNECTIONS })
+  yield* Effect.addFinalizer(() => Effect.sync(() => agent.destroy()))
+
+  const send = (method: string, path: string, secret: string, body: object | null, signal: AbortSignal) =>
+    new Promise<Answer>((resolve, reject) => {
+      const text = body === null ? '' : JSON.stringify(body)
+      const request = (isHttps ? httpsRequest : httpRequest)(
+        `${base}/v1/${path}`,
+        {
+          method,
+          agent,
+          signal,
+          headers: {
+            'X-Vault-Token': secret,
+            'X-Vault-Request': 'true',
+            ...(namespace === null ? {} : { 'X-Vault-Namespace': namespace }),
+            ...(body === null ? {} : { 'Content-Type': 'application/json' }),
+            'Content-Length': Buffer.byteLength(text),
+          },
+        },
+        (response) => {
+          const parts: Array<Buffer> = []
+          let size = 0
+          response.on('data', (part: Buffer) => {
+            size += part.length
+            if (size > MAX_ANSWER_BYTES) request.destroy(new Error('The answer is too large'))
+            else parts.push(part)
+          })
+          response.on('error', reject)
+          response.on('end', () => {
+            const answer = Result.try((): unknown => JSON.parse(Buffer.concat(parts).toString('utf8')))
+            resolve({ status: response.statusCode ?? 0, body: Result.getOrElse(answer, () => null) })
+          })
+        },
+      )
+      request.on('error', reject)
+      request.end(text)
+    })
+
+  /** The body of an answer of the given form, also of one with status 400. */
+  const call = Effect.fnUntraced(function* <A>(
+    method: 'GET' | 'POST',
+    path: string,
+    body: object | null,
+    form: Schema.Codec<A, unknown>,
+  ) {
+    const secret = yield* token
+    if (secret === null) return yield* unavailable('TRANSIT_DENIED')
+    const { body: answer, status } = yield* Effect.tryPromise({
+      try: (interrupted) =>
+        send(
+          method,
+          path,
+          Redacted.value(secret),
+          body,
+          AbortSignal.any([interrupted, AbortSignal.timeout(REQUEST_WITHIN_MS)]),
+        ),
+      catch: failureOf,
+    })
+    if (status !== 200 && status !== 400) {
+      return yield* unavailable(FAILURES[status] ?? `TRANSIT_${status}`, 'failed')
+    }
+    const read = Schema.decodeUnknownOption(form)(answer)
+    if (Option.isSome(read)) return read.value
+    return yield* unavailable(FAILURES[status] ?? 'TRANSIT_UNEXPECTED', 'failed')
+  })
+
+  /** One request for at most `ITEMS_PER_REQUEST` items. Each has a result of its own. */
+  const batch = (operation: 'encrypt' | 'decrypt' | 'rewrap', items: ReadonlyArray<object>) =>
+    Effect.map(
+      Effect.forEach(chunksOf(items), (chunk) =>
+        Effect.flatMap(
+          call('POST', `${mount}/${operation}/${key}`, { batch_input: chunk }, Batch),
+          ({ data: { batch_results: results } }) =>
+            results.length === chunk.length
+              ? Effect.succeed(results)
+              : Effect.fail(unavailable('TRANSIT_UNEXPECTED', 'failed')),
+        ),
+      ),
+      (all) => all.flat(),
+    )
+
+  const ciphertextOf = ({ ciphertext, error }: Item) =>
+    error === undefined || error === '' ? ofText(ciphertext ?? '') : null
+
+  return {
+    encrypt: (plain) =>
+      Effect.flatMap(
+        batch(
+          'encrypt',
+          plain.map((bytes) => ({ plaintext: Buffer.from(bytes).toString('base64') })),
+        ),
+        Effect.forEach((item) => {
+          const ciphertext = ciphertextOf(item)
+          return ciphertext === null
+            ? Effect.fail(unavailable('TRANSIT_REJECTED', 'failed'))
+            : Effect.succeed(ciphertext)
+        }),
+      ),
+    decrypt: (ciphertexts) =>
+      Effect.map(
+        batch(
+          'decrypt',
+          ciphertexts.map((ciphertext) => ({ ciphertext: toText(ciphertext) })),
+        ),
+        (results) =>
+          results.map(({ error, plaintext }) => {
+            if (error !== undefined && error !== '') {
+              return Result.fail(OTHER_VERSION.test(error) ? 'unknown_master_key' : 'damaged')
+            }
+            return Result.succeed(Buffer.from(plaintext ?? '', 'base64'))
+          }),
+      ),
+    rewrap: (ciphertexts) =>
+      Effect.map(
+        batch(
+          'rewrap',
+          ciphertexts.map((ciphertext) => ({ ciphertext: toText(ciphertext) })),
+        ),
+        (results) => results.map(ciphertextOf),
+      ),
+    lookUpToken: Effect.map(call('GET', 'auth/token/lookup-self', null, LookedUp), ({ data }) => ({
+      ttlSeconds: data.ttl === 0 ? null : data.ttl,
+      isRenewable: data.renewable ?? false,
+    })),
+    renewToken: Effect.map(call('POST', 'auth/token/renew-self', {}, Renewed), ({ auth }) => ({
+      ttlSeconds: auth.lease_duration === 0 ? null : auth.lease_duration,
+      isRenewable: auth.renewable,
+    })),
+  }
+})
