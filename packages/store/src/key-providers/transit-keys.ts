@@ -135,10 +135,11 @@ export const makeTransitKeys = Effect.fnUntraced(function* (
     Deferred.Deferred<Result.Result<Buffer, DecryptionProblem>, StorageUnavailable>
   >()
   const unwrapOne = (purpose: Purpose, owned: Owned) =>
-    Effect.suspend(() => {
+    // An interruption between the entry and its request would leave an entry that nothing ends.
+    Effect.uninterruptibleMask((restore) => {
       const id = `${purpose} ${owned.aad} ${hexOf(owned.bytes)}`
       const running = requests.get(id)
-      if (running !== undefined) return Deferred.await(running)
+      if (running !== undefined) return restore(Deferred.await(running))
       const answer = Deferred.makeUnsafe<Result.Result<Buffer, DecryptionProblem>, StorageUnavailable>()
       requests.set(id, answer)
       return Effect.map(
@@ -152,7 +153,7 @@ export const makeTransitKeys = Effect.fnUntraced(function* (
           }),
         ),
         Effect.forkIn(scope),
-        Effect.andThen(Deferred.await(answer)),
+        Effect.andThen(restore(Deferred.await(answer))),
       )
     })
 
