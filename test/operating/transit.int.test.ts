@@ -1,6 +1,7 @@
 /** The master key in a transit engine, with a real server of OpenBao. */
 import { randomBytes, randomUUID } from 'node:crypto'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer as createHttpServer } from 'node:http'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -17,7 +18,7 @@ import {
   Sql,
   type StorageUnavailable,
 } from '@hub/store'
-import { keyProviderContract } from '@hub/store/testing'
+import { keyProviderContract, patientKeys } from '@hub/store/testing'
 import { Readiness } from '@hub/telemetry'
 import {
   eventually,
@@ -29,6 +30,7 @@ import {
   topicPrefix,
 } from '@hub/testkit'
 import { ConfigProvider, Duration, Effect, Exit, Layer, Logger, Redacted, Result, Scope } from 'effect'
+import { TestClock } from 'effect/testing'
 import { afterAll, beforeAll } from 'vitest'
 import { type OpenBao, startOpenBao } from '../support/openbao.ts'
 
@@ -56,12 +58,14 @@ const layerOf = (environment: Environment) =>
     ),
   )
 /** A process with these settings, in the scope of the test. */
+const impatientProcessOf = (environment: Environment) =>
+  Effect.flatMap(Layer.build(layerOf(environment)), (services) =>
+    Effect.provide(Effect.service(MasterKeyEncryption), services),
+  )
+/** The same, when it is ready. */
 const processOf = (environment: Environment) =>
   Effect.gen(function* () {
-    const process = yield* Effect.provide(
-      Effect.service(MasterKeyEncryption),
-      yield* Layer.build(layerOf(environment)),
-    )
+    const process = patientKeys(yield* impatientProcessOf(environment))
     yield* process.ready
     return process
   })
@@ -157,6 +161,12 @@ run('a process without the transit engine', () => {
       'TRANSIT_REJECTED',
       true,
     ],
+    [
+      'the token has a character that no header may have',
+      async () => ({ HUB_TRANSIT_TOKEN: 'hvs.ж' }),
+      'TRANSIT_DENIED',
+      true,
+    ],
     ['its authority is unknown', async () => ({ HUB_TRANSIT_CA_FILE: '' }), 'TRANSIT_UNTRUSTED', true],
     [
       'nobody listens',
@@ -184,8 +194,26 @@ run('a process without the transit engine', () => {
         () => Effect.sync(() => server.close()),
       )
       const { port } = server.address() as { port: number }
-      const failure = yield* failureOf({ HUB_TRANSIT_URL: `http://127.0.0.1:${port}` })
+      const { environment } = yield* Effect.promise(newTransitKey)
+      const process = yield* impatientProcessOf({
+        ...environment,
+        HUB_TRANSIT_URL: `http://127.0.0.1:${port}`,
+      })
+      const failure = yield* Effect.flip(process.ready)
       assert.deepStrictEqual([failure.reason, failure.detail], ['timeout', 'TRANSIT_UNREACHABLE'])
+    }).pipe(Effect.scoped),
+  )
+
+  it.effect('renews its token', () =>
+    Effect.gen(function* () {
+      const { environment } = yield* Effect.promise(newTransitKey)
+      yield* processOf(environment)
+      yield* TestClock.adjust('30 seconds')
+      const token = environment['HUB_TRANSIT_TOKEN']!
+      const renewed = yield* Effect.promise(() =>
+        eventually(async () => (await bao.call('POST', 'auth/token/lookup', { token }))['last_renewal']),
+      )
+      assert.isString(renewed)
     }).pipe(Effect.scoped),
   )
 
@@ -222,6 +250,110 @@ run('a process without the transit engine', () => {
       rmSync(path)
       writeFileSync(path, `${yield* Effect.promise(() => bao.newToken(key))}\n`, { mode: 0o400 })
       assert.lengthOf(yield* process.wrap('payload-key', keys), 1)
+    }).pipe(Effect.scoped),
+  )
+})
+
+run('a ciphertext that the engine does not decrypt', () => {
+  const key = { aad: 'a', bytes: Buffer.alloc(32, 7) }
+  /** A process that has proved that it has the key of its hub, a wrapped key, and a value of another process. */
+  const started = Effect.gen(function* () {
+    const { environment, key: name } = yield* Effect.promise(newTransitKey)
+    const process = yield* processOf(environment)
+    const [recorded] = yield* process.identify([])
+    const [bytes] = yield* process.wrap('payload-key', [key])
+    const value = (yield* processOf(environment)).encrypt('webhook-secret', 'we_1', Buffer.from('secret'))
+    return { process, name, recorded: recorded!, wrapped: { aad: 'a', bytes: bytes! }, value }
+  })
+  const problems = (results: ReadonlyArray<Result.Result<Buffer, string>>) =>
+    results.map((result) => (Result.isSuccess(result) ? result.success[0] : result.failure))
+  const administer = (method: 'POST' | 'DELETE', path: string, body = {}) =>
+    Effect.promise(() => bao.call(method, path, body))
+  /** Another key with the name of the first one, as on another server. */
+  const replaceKey = Effect.fnUntraced(function* (name: string) {
+    yield* administer('POST', `transit/keys/${name}/config`, { deletion_allowed: true })
+    yield* administer('DELETE', `transit/keys/${name}`)
+    yield* administer('POST', `transit/keys/${name}`)
+  })
+
+  it.live('waits for a key that was deleted softly, and can be restored', () =>
+    Effect.gen(function* () {
+      const { name, process, value, wrapped } = yield* started
+      yield* administer('DELETE', `transit/keys/${name}/soft-delete`)
+      for (const keys of [[wrapped], [wrapped, wrapped]]) {
+        const { detail } = yield* Effect.flip(process.unwrap('payload-key', keys))
+        assert.strictEqual(detail, 'TRANSIT_REJECTED')
+      }
+      const failure = yield* Effect.flip(process.decrypt('webhook-secret', 'we_1', value))
+      assert.strictEqual(failure._tag, 'StorageUnavailable')
+      yield* administer('POST', `transit/keys/${name}/soft-delete-restore`)
+      assert.deepStrictEqual(problems(yield* process.unwrap('payload-key', [wrapped])), [7])
+      assert.strictEqual(String(yield* process.decrypt('webhook-secret', 'we_1', value)), 'secret')
+    }).pipe(Effect.scoped),
+  )
+
+  it.live('is not damaged if the server has another key', () =>
+    Effect.gen(function* () {
+      const { name, process, value, wrapped } = yield* started
+      const cut = { aad: 'a', bytes: wrapped.bytes.subarray(0, -1) }
+      assert.deepStrictEqual(problems(yield* process.unwrap('payload-key', [cut, wrapped])), ['damaged', 7])
+      yield* replaceKey(name)
+      for (const keys of [[wrapped], [wrapped, wrapped]]) {
+        const results = problems(yield* process.unwrap('payload-key', keys))
+        assert.deepStrictEqual(new Set(results), new Set(['unknown_master_key']))
+      }
+      const failure = yield* Effect.flip(process.decrypt('webhook-secret', 'we_1', value))
+      assert.strictEqual(failure._tag, 'DecryptionFailed')
+      assert.strictEqual('reason' in failure && failure.reason, 'unknown_master_key')
+    }).pipe(Effect.scoped),
+  )
+
+  it.effect('shows a running process within a minute that its server has another key', () =>
+    Effect.gen(function* () {
+      const { name, process, recorded } = yield* started
+      const identified = Effect.map(process.identify([recorded]), ([first]) => first?.checkValue)
+      assert.strictEqual(yield* identified, recorded.checkValue)
+      yield* TestClock.adjust('1 minute')
+      yield* Effect.promise(bao.seal)
+      assert.strictEqual(yield* identified, recorded.checkValue)
+      yield* Effect.promise(bao.unseal)
+      yield* TestClock.adjust('1 minute')
+      assert.strictEqual(yield* identified, recorded.checkValue)
+      yield* replaceKey(name)
+      yield* TestClock.adjust('1 minute')
+      assert.notStrictEqual(yield* identified, recorded.checkValue)
+    }).pipe(Effect.scoped),
+  )
+
+  const item = (result: object) => ({ data: { batch_results: [result] } })
+  const answers: ReadonlyArray<readonly [what: string, status: number, body: unknown, code: string]> = [
+    ['an internal error', 500, { errors: ['1 error occurred'] }, 'TRANSIT_500'],
+    ['too many requests', 429, { errors: [] }, 'TRANSIT_429'],
+    ['an internal error of the item', 400, item({ error: 'failed to read the key' }), 'TRANSIT_REJECTED'],
+    ['no reason', 400, { errors: ['encryption key not found'] }, 'TRANSIT_REJECTED'],
+    ['nothing', 200, item({}), 'TRANSIT_UNEXPECTED'],
+    ['another number of results', 200, { data: { batch_results: [] } }, 'TRANSIT_UNEXPECTED'],
+    ['what a proxy says', 200, 'Please log in', 'TRANSIT_UNEXPECTED'],
+    ['what has no end', 200, 'x'.repeat(5_000_000), 'TRANSIT_UNEXPECTED'],
+  ]
+  it.live.each(answers)('is not damaged if the server answers %s', ([, status, body, code]) =>
+    Effect.gen(function* () {
+      const server = createHttpServer((request, response) => {
+        request.resume()
+        response.writeHead(status)
+        response.end(JSON.stringify(body))
+      })
+      yield* Effect.acquireRelease(
+        Effect.promise(() => new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))),
+        () => Effect.sync(() => server.close()),
+      )
+      const { port } = server.address() as { port: number }
+      const { environment } = yield* Effect.promise(newTransitKey)
+      const other = { ...environment, HUB_TRANSIT_URL: `http://127.0.0.1:${port}` }
+      const process = patientKeys(yield* impatientProcessOf(other))
+      const { wrapped } = yield* started
+      const { detail } = yield* Effect.flip(process.unwrap('payload-key', [wrapped]))
+      assert.strictEqual(detail, code)
     }).pipe(Effect.scoped),
   )
 })

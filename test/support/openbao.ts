@@ -16,7 +16,7 @@ export interface OpenBao {
   readonly caFile: string
   /** Administration as root: `POST sys/seal`. Returns `data` of the answer, or `auth` if it has one. */
   readonly call: (
-    method: 'GET' | 'POST',
+    method: 'GET' | 'POST' | 'DELETE',
     path: string,
     body?: object,
   ) => Promise<Readonly<Record<string, unknown>>>
@@ -89,7 +89,7 @@ export const startOpenBao = async (): Promise<Found<OpenBao>> => {
         },
       )
       sent.on('error', reject)
-      sent.end(method === 'GET' ? '' : JSON.stringify(body))
+      sent.end(method === 'POST' ? JSON.stringify(body) : '')
     })
   await call('POST', 'sys/mounts/transit', { type: 'transit' })
 

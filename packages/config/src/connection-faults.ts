@@ -149,7 +149,7 @@ const TRANSIT: ReadonlyArray<readonly [code: string, fault: Fault]> = [
   [
     'TRANSIT_DENIED',
     {
-      sentence: `The transit engine refuses the token, or does not have the key. Correct ${transitToken.name} or ${transitKeyName.name}, or permit the key in the policy.`,
+      sentence: `The transit engine refuses the token, or does not have the key. Correct ${transitToken.name}, ${transitMount.name} or ${transitKeyName.name}, or permit the key in the policy.`,
       isRefusal: true,
     },
   ],

@@ -151,8 +151,10 @@ export const idempotencyKeysLayer: Layer.Layer<IdempotencyKeys, never, Sql | Mas
           }
           const body = yield* decryptAnswer(encryption, lock, row.answer).pipe(
             // The master key of the deployment is wrong. A repeat succeeds after it is corrected.
-            Effect.mapError(
-              () => new StorageUnavailable({ reason: 'failed', detail: 'stored response not decryptable' }),
+            Effect.catchTag('DecryptionFailed', () =>
+              Effect.fail(
+                new StorageUnavailable({ reason: 'failed', detail: 'stored response not decryptable' }),
+              ),
             ),
           )
           const { 'content-type': contentType = 'application/json', ...headers } = row.headers ?? {}

@@ -78,7 +78,7 @@ export class Sessions extends Context.Service<
       const encryptIdToken = (loginId: string, idToken: string | null): Buffer | null =>
         idToken === null ? null : masterKey.encrypt('id-token', loginId, Buffer.from(idToken))
 
-      /** A session ends also if the master key of its beginning is gone. */
+      /** A session ends also if the master key of its beginning is gone, or does not answer. */
       const decryptIdToken = ({ id_token: encrypted, login_id: loginId }: EndedSession) =>
         encrypted === null
           ? Effect.succeed(null)

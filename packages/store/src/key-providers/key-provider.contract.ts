@@ -14,6 +14,25 @@ export interface ProviderUnderTest {
   readonly other: Layers
 }
 
+/** A busy server can miss the deadline of a request several times. The limit of the test ends a loop. */
+export const patiently = <A, E extends { readonly _tag: string }>(effect: Effect.Effect<A, E>) =>
+  Effect.retry(effect, {
+    while: (error) => error._tag === 'StorageUnavailable' && 'reason' in error && error.reason === 'timeout',
+  })
+
+/** The keys of a process, on a machine of any speed. */
+export const patientKeys = (keys: MasterKeyEncryption['Service']): MasterKeyEncryption['Service'] => ({
+  ...keys,
+  decrypt: (...of) => patiently(keys.decrypt(...of)),
+  wrap: (...of) => patiently(keys.wrap(...of)),
+  unwrap: (...of) => patiently(keys.unwrap(...of)),
+  reencrypt: (...of) => patiently(keys.reencrypt(...of)),
+  renewCheckKey: (of) => patiently(keys.renewCheckKey(of)),
+  currentPrefix: patiently(keys.currentPrefix),
+  identify: (recorded) => patiently(keys.identify(recorded)),
+  ready: patiently(keys.ready),
+})
+
 const plain = Buffer.from('whsec_secret')
 const PURPOSES = ['sealing-key', 'payload-key'] as const satisfies ReadonlyArray<KeyPurpose>
 
@@ -21,7 +40,9 @@ const PURPOSES = ['sealing-key', 'payload-key'] as const satisfies ReadonlyArray
 export const keyProviderContract = (name: string, under: () => ProviderUnderTest): void => {
   const processOf = (layer: Layers) =>
     Effect.gen(function* () {
-      const process = yield* Effect.provide(Effect.service(MasterKeyEncryption), yield* Layer.build(layer))
+      const process = patientKeys(
+        yield* Effect.provide(Effect.service(MasterKeyEncryption), yield* Layer.build(layer)),
+      )
       yield* process.ready
       return process
     })

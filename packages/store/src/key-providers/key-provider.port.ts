@@ -35,7 +35,8 @@ export interface Owned {
 
 /**
  * `unknown_master_key`: this process does not have its master key. `damaged`: the key is right, and the
- * bytes, the purpose or the row are not, so every process fails in the same way.
+ * bytes, the purpose or the row are not, so every process fails in the same way. Callers may give up what is
+ * damaged, so a provider that is not sure fails with `StorageUnavailable` or says `unknown_master_key`.
  */
 export type DecryptionProblem = 'unknown_master_key' | 'damaged'
 
@@ -96,8 +97,8 @@ export interface KeyProvider {
    */
   readonly currentPrefix: Effect.Effect<Buffer, StorageUnavailable>
   /**
-   * Puts own ciphertexts, or wrapped check keys, under the newest version of the key. `null`: the ciphertext cannot be decrypted. Absent:
-   * the key has no versions.
+   * Puts own ciphertexts, or wrapped check keys, under the newest version of the key. `null`: the ciphertext cannot
+   * be decrypted. Absent: the key has no versions.
    */
   readonly renew?: (
     purpose: EncryptionPurpose | 'check-key',

@@ -30,10 +30,10 @@ export interface TransitClient {
   readonly decrypt: (
     ciphertexts: ReadonlyArray<TransitCiphertext>,
   ) => Effect.Effect<ReadonlyArray<Result.Result<Buffer, DecryptionProblem>>, StorageUnavailable>
-  /** Encrypts again under the newest version, inside of the server. `null`: it cannot be decrypted. */
+  /** Encrypts again under the newest version, inside of the server. */
   readonly rewrap: (
     ciphertexts: ReadonlyArray<TransitCiphertext>,
-  ) => Effect.Effect<ReadonlyArray<TransitCiphertext | null>, StorageUnavailable>
+  ) => Effect.Effect<ReadonlyArray<Result.Result<TransitCiphertext, DecryptionProblem>>, StorageUnavailable>
   readonly lookUpToken: Effect.Effect<TokenState, StorageUnavailable>
   readonly renewToken: Effect.Effect<TokenState, StorageUnavailable>
 }
@@ -61,6 +61,8 @@ const MAX_CONNECTIONS = 8
 
 const unavailable = (code: string, reason: StorageUnavailable['reason'] = 'unreachable') =>
   new StorageUnavailable({ reason, detail: code })
+/** The engine answers, but with an error. */
+const failed = (code: string) => unavailable(code, 'failed')
 
 /** Codes of OpenSSL and of Node for a certificate that cannot be verified. */
 const UNTRUSTED = /^(?:CERT_|ERR_TLS_CERT|ERR_SSL_|UNABLE_TO_|SELF_SIGNED_|DEPTH_ZERO_)/u
@@ -70,6 +72,8 @@ const failureOf = (error: unknown): StorageUnavailable => {
   const code = error instanceof Error && 'code' in error ? String(error.code) : ''
   const isLate = error instanceof Error && (error.name === 'TimeoutError' || error.name === 'AbortError')
   if (UNTRUSTED.test(code)) return unavailable('TRANSIT_UNTRUSTED')
+  // The token is the only header that can have a character that no header may have.
+  if (code === 'ERR_INVALID_CHAR') return failed('TRANSIT_DENIED')
   return isLate ? unavailable('TRANSIT_UNREACHABLE', 'timeout') : unavailable('TRANSIT_UNREACHABLE')
 }
 
@@ -111,8 +115,15 @@ const ofText = (text: string): TransitCiphertext | null => {
   return bytes === undefined ? null : { version: Number(version), bytes: Buffer.from(bytes, 'base64') }
 }
 
-/** The server keeps no version of the key that a ciphertext names. It says so only in words. */
-const OTHER_VERSION = /too (?:new|old)/u
+/**
+ * What the engine says about a ciphertext. It says so only in words; other words are about the key, for example
+ * that it was deleted. Source: `DecryptWithFactory` in sdk/helper/keysutil/policy.go of OpenBao and Vault.
+ */
+const PROBLEMS: ReadonlyArray<readonly [words: RegExp, problem: DecryptionProblem]> = [
+  // The server has no such version of the key, or decrypts with it no longer.
+  [/too (?:new|old)/u, 'unknown_master_key'],
+  [/invalid ciphertext|message authentication failed/u, 'damaged'],
+]
 
 const chunksOf = <A>(all: ReadonlyArray<A>): ReadonlyArray<ReadonlyArray<A>> =>
   Array.from({ length: Math.ceil(all.length / ITEMS_PER_REQUEST) }, (_, index) =>
@@ -153,17 +164,19 @@ export const makeTransitClient = Effect.fnUntraced(function* (
           },
         },
         (response) => {
+          const { statusCode: status = 0 } = response
           const parts: Array<Buffer> = []
           let size = 0
           response.on('data', (part: Buffer) => {
             size += part.length
-            if (size > MAX_ANSWER_BYTES) request.destroy(new Error('The answer is too large'))
-            else parts.push(part)
+            if (size <= MAX_ANSWER_BYTES) return parts.push(part)
+            resolve({ status, body: null })
+            return request.destroy()
           })
           response.on('error', reject)
           response.on('end', () => {
             const answer = Result.try((): unknown => JSON.parse(Buffer.concat(parts).toString('utf8')))
-            resolve({ status: response.statusCode ?? 0, body: Result.getOrElse(answer, () => null) })
+            resolve({ status, body: Result.getOrElse(answer, () => null) })
           })
         },
       )
@@ -179,7 +192,7 @@ export const makeTransitClient = Effect.fnUntraced(function* (
     form: Schema.Codec<A, unknown>,
   ) {
     const secret = yield* token
-    if (secret === null) return yield* unavailable('TRANSIT_DENIED')
+    if (secret === null) return yield* failed('TRANSIT_DENIED')
     const { body: answer, status } = yield* Effect.tryPromise({
       try: (interrupted) =>
         send(
@@ -192,11 +205,11 @@ export const makeTransitClient = Effect.fnUntraced(function* (
       catch: failureOf,
     })
     if (status !== 200 && status !== 400) {
-      return yield* unavailable(FAILURES[status] ?? `TRANSIT_${status}`, 'failed')
+      return yield* failed(FAILURES[status] ?? `TRANSIT_${status}`)
     }
     const read = Schema.decodeUnknownOption(form)(answer)
     if (Option.isSome(read)) return read.value
-    return yield* unavailable(FAILURES[status] ?? 'TRANSIT_UNEXPECTED', 'failed')
+    return yield* failed(FAILURES[status] ?? 'TRANSIT_UNEXPECTED')
   })
 
   /** One request for at most `ITEMS_PER_REQUEST` items. Each has a result of its own. */
@@ -208,14 +221,44 @@ export const makeTransitClient = Effect.fnUntraced(function* (
           ({ data: { batch_results: results } }) =>
             results.length === chunk.length
               ? Effect.succeed(results)
-              : Effect.fail(unavailable('TRANSIT_UNEXPECTED', 'failed')),
+              : Effect.fail(failed('TRANSIT_UNEXPECTED')),
         ),
       ),
       (all) => all.flat(),
     )
 
-  const ciphertextOf = ({ ciphertext, error }: Item) =>
-    error === undefined || error === '' ? ofText(ciphertext ?? '') : null
+  const isFailure = ({ error }: Item): boolean => error !== undefined && error !== ''
+  const ciphertextOf = ({ ciphertext }: Item): TransitCiphertext | null => ofText(ciphertext ?? '')
+  const plaintextOf = ({ plaintext }: Item): Buffer | null =>
+    plaintext === undefined ? null : Buffer.from(plaintext, 'base64')
+
+  /** The result for one ciphertext, or its problem. Fails if the engine has another problem than this ciphertext. */
+  const resultOf =
+    <A>(read: (item: Item) => A | null) =>
+    (item: Item): Effect.Effect<Result.Result<A, DecryptionProblem>, StorageUnavailable> => {
+      if (isFailure(item)) {
+        const problem = PROBLEMS.find(([words]) => words.test(item.error ?? ''))?.[1]
+        return problem === undefined
+          ? Effect.fail(failed('TRANSIT_REJECTED'))
+          : Effect.succeed(Result.fail(problem))
+      }
+      const result = read(item)
+      return result === null
+        ? Effect.fail(failed('TRANSIT_UNEXPECTED'))
+        : Effect.succeed(Result.succeed(result))
+    }
+  const ofCiphertexts = <A>(
+    operation: 'decrypt' | 'rewrap',
+    ciphertexts: ReadonlyArray<TransitCiphertext>,
+    read: (item: Item) => A | null,
+  ) =>
+    Effect.flatMap(
+      batch(
+        operation,
+        ciphertexts.map((ciphertext) => ({ ciphertext: toText(ciphertext) })),
+      ),
+      Effect.forEach(resultOf(read)),
+    )
 
   return {
     encrypt: (plain) =>
@@ -225,34 +268,13 @@ export const makeTransitClient = Effect.fnUntraced(function* (
           plain.map((bytes) => ({ plaintext: Buffer.from(bytes).toString('base64') })),
         ),
         Effect.forEach((item) => {
+          if (isFailure(item)) return Effect.fail(failed('TRANSIT_REJECTED'))
           const ciphertext = ciphertextOf(item)
-          return ciphertext === null
-            ? Effect.fail(unavailable('TRANSIT_REJECTED', 'failed'))
-            : Effect.succeed(ciphertext)
+          return ciphertext === null ? Effect.fail(failed('TRANSIT_UNEXPECTED')) : Effect.succeed(ciphertext)
         }),
       ),
-    decrypt: (ciphertexts) =>
-      Effect.map(
-        batch(
-          'decrypt',
-          ciphertexts.map((ciphertext) => ({ ciphertext: toText(ciphertext) })),
-        ),
-        (results) =>
-          results.map(({ error, plaintext }) => {
-            if (error !== undefined && error !== '') {
-              return Result.fail(OTHER_VERSION.test(error) ? 'unknown_master_key' : 'damaged')
-            }
-            return Result.succeed(Buffer.from(plaintext ?? '', 'base64'))
-          }),
-      ),
-    rewrap: (ciphertexts) =>
-      Effect.map(
-        batch(
-          'rewrap',
-          ciphertexts.map((ciphertext) => ({ ciphertext: toText(ciphertext) })),
-        ),
-        (results) => results.map(ciphertextOf),
-      ),
+    decrypt: (ciphertexts) => ofCiphertexts('decrypt', ciphertexts, plaintextOf),
+    rewrap: (ciphertexts) => ofCiphertexts('rewrap', ciphertexts, ciphertextOf),
     lookUpToken: Effect.map(call('GET', 'auth/token/lookup-self', null, LookedUp), ({ data }) => ({
       ttlSeconds: data.ttl === 0 ? null : data.ttl,
       isRenewable: data.renewable ?? false,

@@ -40,6 +40,8 @@ const DATA_KEY_USED_FOR = Duration.toMillis('1 day')
 const CACHED_DATA_KEYS = 365
 /** How often the age of the data key is checked. It stays in use while the engine does not answer. */
 const CHECK_EVERY = Duration.hours(1)
+/** How often `identify` asks whether the server still has the key: as often as a process looks at its Kafka cluster. */
+const CHECK_KEY_EVERY = Duration.toMillis('1 minute')
 
 type Purpose = KeyPurpose | 'data-key' | 'check-key'
 
@@ -118,7 +120,8 @@ export const makeTransitKeys = Effect.fnUntraced(function* (
         : Result.fail('damaged' as const),
     )
 
-  const unwrapBytes = Effect.fnUntraced(function* (purpose: Purpose, wrapped: ReadonlyArray<Owned>) {
+  /** As the engine says it. */
+  const decryptBytes = Effect.fnUntraced(function* (purpose: Purpose, wrapped: ReadonlyArray<Owned>) {
     const ciphertexts = wrapped.map(({ bytes }) => ofBytes(bytes))
     const plain = yield* transit.decrypt(ciphertexts.filter((ciphertext) => ciphertext !== null))
     let next = 0
@@ -126,6 +129,33 @@ export const makeTransitKeys = Effect.fnUntraced(function* (
       ciphertexts[index] === null
         ? Result.fail<DecryptionProblem>('damaged')
         : opened(purpose, aad, plain[next++] ?? Result.fail('damaged')),
+    )
+  })
+
+  /** The check key of this transit key, and which check keys are of others. */
+  let own: RecordedKey | null = null
+  let ownCheckedAt = 0
+  const foreign = new Set<string>()
+  /** `null`: the check key is of the transit key. `damaged`: it is of another one. */
+  const problemOf = Effect.fnUntraced(function* ({ checkValue, wrappedCheckKey }: RecordedKey) {
+    if (wrappedCheckKey === null) return 'damaged'
+    const [result] = yield* decryptBytes('check-key', [{ aad: '', bytes: wrappedCheckKey }])
+    if (result === undefined) return 'damaged'
+    if (Result.isFailure(result)) return result.failure
+    return checkValueOf(result.success) === checkValue ? null : 'damaged'
+  })
+
+  /**
+   * Callers give up what is damaged. A server with another key would call everything damaged, so its word counts
+   * only if it opens the check key of this process, too.
+   */
+  const unwrapBytes = Effect.fnUntraced(function* (purpose: Purpose, wrapped: ReadonlyArray<Owned>) {
+    const results = yield* decryptBytes(purpose, wrapped)
+    const isDamaged = (result: (typeof results)[number]) =>
+      Result.isFailure(result) && result.failure === 'damaged'
+    if (own === null || !results.some(isDamaged) || (yield* problemOf(own)) === null) return results
+    return results.map((result) =>
+      isDamaged(result) ? Result.fail<DecryptionProblem>('unknown_master_key') : result,
     )
   })
 
@@ -203,16 +233,22 @@ export const makeTransitKeys = Effect.fnUntraced(function* (
     })
   })
 
-  /** The check key of this transit key, and which check keys are of others. */
-  let own: RecordedKey | null = null
-  const foreign = new Set<string>()
   const identifying = yield* Semaphore.make(1)
-  const isOwn = Effect.fnUntraced(function* ({ checkValue, wrappedCheckKey }: RecordedKey) {
-    if (wrappedCheckKey === null || foreign.has(checkValue)) return false
-    const [opened] = yield* unwrapBytes('check-key', [{ aad: '', bytes: wrappedCheckKey }])
-    const isRight = opened?._tag === 'Success' && checkValueOf(opened.success) === checkValue
-    if (!isRight) foreign.add(checkValue)
+  const isOwn = Effect.fnUntraced(function* (key: RecordedKey) {
+    if (foreign.has(key.checkValue)) return false
+    const isRight = (yield* problemOf(key)) === null
+    if (!isRight) foreign.add(key.checkValue)
     return isRight
+  })
+  /** Looks now and then whether the server still has the key. While it does not say so, nothing changes. */
+  const isStillOwn = Effect.fnUntraced(function* (key: RecordedKey) {
+    const now = yield* Clock.currentTimeMillis
+    if (now - ownCheckedAt < CHECK_KEY_EVERY) return true
+    ownCheckedAt = now
+    return yield* Effect.match(problemOf(key), {
+      onSuccess: (problem) => problem !== 'damaged',
+      onFailure: () => true,
+    })
   })
   const makeCheckKey = Effect.gen(function* () {
     const secret = randomBytes(KEY)
@@ -266,22 +302,24 @@ export const makeTransitKeys = Effect.fnUntraced(function* (
         return ciphertext === null ? [] : [{ id, ciphertext }]
       })
       const renewed = yield* transit.rewrap(readable.map(({ ciphertext }) => ciphertext))
-      const newest = new Map(readable.map(({ id }, index) => [id, renewed[index] ?? null]))
+      const newest = new Map(readable.map(({ id }, index) => [id, renewed[index]]))
       return all.map((part) => {
-        const ciphertext = part === null ? null : (newest.get(hexOf(part.wrapped)) ?? null)
-        if (part === null || ciphertext === null) return null
-        const bytes = toBytes(ciphertext)
+        const result = part === null ? undefined : newest.get(hexOf(part.wrapped))
+        if (part === null || result === undefined || Result.isFailure(result)) return null
+        const bytes = toBytes(result.success)
         return part.rest === null ? bytes : Buffer.concat([headerOf(bytes), part.rest])
       })
     }),
     identify: (recorded) =>
       identifying.withPermits(1)(
         Effect.gen(function* () {
-          // One that is known needs no request. Another process may have wrapped it again.
+          // Another process may have wrapped it again.
           let found = recorded.find(({ checkValue }) => checkValue === own?.checkValue) ?? null
+          if (found !== null && !(yield* isStillOwn(found))) found = own = null
           for (const key of found === null ? recorded : []) {
             if (!(yield* isOwn(key))) continue
             found = key
+            ownCheckedAt = yield* Clock.currentTimeMillis
             break
           }
           own = found ?? own ?? (yield* makeCheckKey)

@@ -1,2 +1,2 @@
 /** The contract suite of the master key, for tests with a server that only the tests of the repository can start. */
-export { keyProviderContract } from '../key-providers/key-provider.contract.ts'
+export { keyProviderContract, patientKeys } from '../key-providers/key-provider.contract.ts'
