@@ -16,10 +16,14 @@ export interface TransitCiphertext {
   readonly bytes: Uint8Array
 }
 
-/** Seconds until the token ends; `null`: it never ends. */
 interface TokenState {
+  /** Until the token ends; `null`: it never ends. */
   readonly ttlSeconds: number | null
   readonly isRenewable: boolean
+}
+interface LookedUpToken extends TokenState {
+  /** The time that the token was created with, and that a full renewal gives it; `null`: the server does not say. */
+  readonly createdForSeconds: number | null
 }
 
 /** Every effect ends within `REQUEST_WITHIN_MS` for each request. No error contains a key or the token. */
@@ -34,7 +38,7 @@ export interface TransitClient {
   readonly rewrap: (
     ciphertexts: ReadonlyArray<TransitCiphertext>,
   ) => Effect.Effect<ReadonlyArray<Result.Result<TransitCiphertext, DecryptionProblem>>, StorageUnavailable>
-  readonly lookUpToken: Effect.Effect<TokenState, StorageUnavailable>
+  readonly lookUpToken: Effect.Effect<LookedUpToken, StorageUnavailable>
   readonly renewToken: Effect.Effect<TokenState, StorageUnavailable>
 }
 
@@ -99,7 +103,11 @@ const Batch = Schema.Struct({
 type Item = (typeof Batch.Type)['data']['batch_results'][number]
 
 const LookedUp = Schema.Struct({
-  data: Schema.Struct({ ttl: Schema.Number, renewable: Schema.optional(Schema.Boolean) }),
+  data: Schema.Struct({
+    ttl: Schema.Number,
+    renewable: Schema.optional(Schema.Boolean),
+    creation_ttl: Schema.optional(Schema.Number),
+  }),
 })
 const Renewed = Schema.Struct({
   auth: Schema.Struct({ lease_duration: Schema.Number, renewable: Schema.Boolean }),
@@ -278,6 +286,7 @@ export const makeTransitClient = Effect.fnUntraced(function* (
     lookUpToken: Effect.map(call('GET', 'auth/token/lookup-self', null, LookedUp), ({ data }) => ({
       ttlSeconds: data.ttl === 0 ? null : data.ttl,
       isRenewable: data.renewable ?? false,
+      createdForSeconds: data.creation_ttl ?? null,
     })),
     renewToken: Effect.map(call('POST', 'auth/token/renew-self', {}, Renewed), ({ auth }) => ({
       ttlSeconds: auth.lease_duration === 0 ? null : auth.lease_duration,

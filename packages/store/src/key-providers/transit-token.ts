@@ -13,6 +13,9 @@ const LATEST_MS = 3_600_000
 const nextLook = (ttlSeconds: number | null): number =>
   ttlSeconds === null ? LATEST_MS : Math.min(LATEST_MS, Math.max(SOON_MS, ttlSeconds * 500))
 
+const ENDS =
+  'transit engine: the token cannot be renewed; replace it in its file before it ends, or give the hub a periodic token'
+
 /** Never ends. Each cause is a warning once, until the token can be renewed again. */
 export const keepToken = ({ lookUpToken, renewToken }: TransitClient): Effect.Effect<never> =>
   Effect.suspend(() => {
@@ -22,21 +25,22 @@ export const keepToken = ({ lookUpToken, renewToken }: TransitClient): Effect.Ef
       warned = message
       return error === undefined ? Effect.logWarning(message) : Effect.logWarning(message, error)
     }
+    const warnThatItEnds = Effect.fnUntraced(function* (ttlSeconds: number) {
+      const at = yield* Clock.currentTimeMillis
+      yield* Effect.annotateLogs(warnOnce(ENDS), { ends_at: new Date(at + ttlSeconds * 1000).toISOString() })
+    })
     const look = Effect.gen(function* () {
-      const { isRenewable, ttlSeconds } = yield* lookUpToken
+      const { createdForSeconds, isRenewable, ttlSeconds } = yield* lookUpToken
       if (ttlSeconds === null) return LATEST_MS
       if (!isRenewable) {
-        const at = yield* Clock.currentTimeMillis
-        yield* Effect.annotateLogs(
-          warnOnce(
-            'transit engine: the token cannot be renewed; replace it in its file before it ends, or give the hub a periodic token',
-          ),
-          { ends_at: new Date(at + ttlSeconds * 1000).toISOString() },
-        )
+        yield* warnThatItEnds(ttlSeconds)
         return nextLook(ttlSeconds)
       }
       const renewed = yield* renewToken
-      warned = ''
+      // A renewal gives a token that is not periodic no more than the rest of its longest lifetime.
+      if (renewed.ttlSeconds !== null && renewed.ttlSeconds < (createdForSeconds ?? 0) / 2) {
+        yield* warnThatItEnds(renewed.ttlSeconds)
+      } else warned = ''
       return nextLook(renewed.ttlSeconds)
     })
     return Effect.catch(look, (error) =>

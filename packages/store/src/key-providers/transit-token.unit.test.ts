@@ -9,18 +9,24 @@ const denied = new StorageUnavailable({ reason: 'failed', detail: 'TRANSIT_DENIE
 /** Runs `keepToken` on a token with a lifetime. Returns the seconds at which it was renewed, and the warnings. */
 const kept = Effect.fnUntraced(function* (
   forSeconds: number,
-  token: { ttl: number | null; readonly isRenewable: boolean; readonly renewedTo: () => number | null },
+  token: {
+    ttl: number | null
+    readonly isRenewable: boolean
+    /** The seconds that a renewal gives at this second; `null`: it is refused. */
+    readonly renewedTo: (seconds: number) => number | null
+  },
 ) {
   const renewedAt: Array<number> = []
   const warnings: Array<string> = []
   let seconds = 0
-  const state = () => ({ ttlSeconds: token.ttl, isRenewable: token.isRenewable })
+  const createdForSeconds = token.ttl
+  const state = () => ({ ttlSeconds: token.ttl, isRenewable: token.isRenewable, createdForSeconds })
   yield* Effect.forkScoped(
     Effect.provide(
       keepToken({
         lookUpToken: Effect.sync(state),
         renewToken: Effect.suspend(() => {
-          const ttl = token.renewedTo()
+          const ttl = token.renewedTo(seconds)
           if (ttl === null) return Effect.fail(denied)
           renewedAt.push(seconds)
           token.ttl = ttl
@@ -62,6 +68,19 @@ describe('a token', () => {
         renewedTo: () => 1,
       })
       assert.deepStrictEqual([renewedAt, warnings], [[], []])
+    }).pipe(Effect.scoped),
+  )
+
+  it.effect('that comes to the end of its longest lifetime causes one warning before', () =>
+    Effect.gen(function* () {
+      const { ttl, warnings } = yield* kept(1800, {
+        ttl: 1000,
+        isRenewable: true,
+        renewedTo: (seconds) => Math.min(1000, 2000 - seconds),
+      })
+      assert.isAbove(ttl ?? 0, 100)
+      assert.lengthOf(warnings, 1)
+      assert.match(warnings[0]!, /cannot be renewed; replace it/u)
     }).pipe(Effect.scoped),
   )
 
