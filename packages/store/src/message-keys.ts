@@ -226,9 +226,12 @@ export const makeMessageKeys = Effect.gen(function* () {
   /** Has keys for new messages, and the keys of other processes, before Kafka is unavailable. */
   const keepReady = Effect.forEach(MESSAGE_CLASSES, (messageClass) =>
     Effect.catch(Effect.andThen(current(messageClass), read(messageClass)), (error) =>
-      Effect.annotateLogs(Effect.logDebug('payload keys: Kafka does not answer now', error), {
-        class: messageClass,
-      }),
+      Effect.annotateLogs(
+        Effect.logDebug('payload keys: Kafka or the transit engine does not answer now', error),
+        {
+          class: messageClass,
+        },
+      ),
     ),
   ).pipe(Effect.andThen(Effect.sleep(READY_EVERY_MS)), Effect.forever)
 

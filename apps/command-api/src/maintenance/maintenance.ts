@@ -84,7 +84,7 @@ export const reencryptAll = Effect.gen(function* () {
   if (unreadable > 0) {
     yield* Effect.annotateLogs(
       Effect.logError(
-        'maintenance: stored data cannot be decrypted by any master key; add the missing key to HUB_PREVIOUS_MASTER_KEYS',
+        'maintenance: stored data cannot be decrypted by any master key; add the missing key to HUB_PREVIOUS_MASTER_KEYS, or permit its version in the transit engine',
       ),
       { values: unreadable },
     )

@@ -49,7 +49,7 @@ export const makePrepare = (
               yield* Effect.annotateLogs(
                 Effect.logError(
                   reason === 'unknown_master_key'
-                    ? 'dispatcher: this process does not have the master key of a payload key; its messages wait. Check HUB_MASTER_KEY and HUB_PREVIOUS_MASTER_KEYS'
+                    ? 'dispatcher: this process does not have the master key of a payload key; its messages wait. Check HUB_MASTER_KEY, HUB_PREVIOUS_MASTER_KEYS and the settings HUB_TRANSIT_…'
                     : 'dispatcher: a payload key cannot be used; its messages wait until their lifetime ends',
                 ),
                 { payload_key: keyId, reason },

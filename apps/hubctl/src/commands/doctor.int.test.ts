@@ -240,6 +240,22 @@ describe('hubctl doctor', () => {
     },
   )
 
+  it('reports a transit engine that does not answer, and not one that the hub does not use', async () => {
+    const transit = {
+      HUB_TRANSIT_URL: 'http://127.0.0.1:1',
+      HUB_TRANSIT_KEY_NAME: 'sms-hub',
+      HUB_TRANSIT_TOKEN: 'private',
+    }
+    const found = await findings({ ...transit, HUB_KEY_PROVIDER: 'transit' })
+    assert.deepStrictEqual(found.ill, ['transit engine', ...NO_READERS])
+    assert.deepStrictEqual(found.unknown, ['payload keys'])
+    assert.strictEqual(found.said('transit engine'), 'does not answer (TRANSIT_UNREACHABLE)')
+    for (const unused of [{}, transit]) {
+      const { ill, said } = await findings(unused)
+      assert.deepStrictEqual([ill, said('transit engine')], [NO_READERS, ''])
+    }
+  })
+
   it('reports an invalid setting without its value', async () => {
     const ran = await run(['doctor', '--json'], {
       HUB_REDIS_URL: 'private',

@@ -9,7 +9,7 @@ import {
   ownIdentity,
   type PayloadKeyProblem,
 } from '@hub/store'
-import { Effect, Layer } from 'effect'
+import { Context, Effect, Layer } from 'effect'
 import { CLIENT, kafkaConfig } from '../kafka.ts'
 import { type Check, notice, ok, problem } from './check.ts'
 import { KAFKA, MIGRATIONS } from './servers.ts'
@@ -19,20 +19,38 @@ const REPAIRS: ReadonlyArray<readonly [PayloadKeyProblem, string, string]> = [
   [
     'unknown_master_key',
     'are under a master key that this environment does not have',
-    'Compare HUB_MASTER_KEY and HUB_PREVIOUS_MASTER_KEYS of all processes.',
+    'Compare HUB_MASTER_KEY, HUB_PREVIOUS_MASTER_KEYS and the settings HUB_TRANSIT_… of all processes.',
   ],
   ['damaged', 'are damaged', 'Look for another producer that writes to the topics of the payload keys.'],
 ]
 
+/** hubctl needs no master key. */
+const lacksMasterKey = Effect.gen(function* () {
+  const provider = yield* settings.keyProvider.config
+  return provider === 'environment' && !(yield* isSet(settings.masterKey))
+})
+
+const TRANSIT_ENGINE = 'transit engine'
+
+const transitEngine: Check = {
+  subject: TRANSIT_ENGINE,
+  needs: [],
+  mend: 'Start or unseal its server (docs/runbooks.md, The transit engine does not answer).',
+  run: Effect.gen(function* () {
+    if (!(yield* isSet(settings.transitUrl)) || (yield* lacksMasterKey)) return null
+    const { identify } = Context.get(yield* Layer.build(MasterKeyEncryption.layer), MasterKeyEncryption)
+    // It encrypts a key, as the first process of a hub does.
+    yield* identify([])
+    return ok('encrypts')
+  }).pipe(Effect.scoped),
+}
+
 const payloadKeys: Check = {
   subject: 'payload keys',
-  needs: [KAFKA],
+  needs: [KAFKA, TRANSIT_ENGINE],
   mend: 'See hubctl topics diff.',
   run: Effect.gen(function* () {
-    const provider = yield* settings.keyProvider.config
-    if (provider === 'environment' && !(yield* isSet(settings.masterKey))) {
-      return notice('not checked, because HUB_MASTER_KEY is not set here')
-    }
+    if (yield* lacksMasterKey) return notice('not checked, because HUB_MASTER_KEY is not set here')
     const [connection, { partitions, prefix }] = yield* kafkaConfig
     const topics = layerKeysAndErasures(connection, topicNames(prefix)).pipe(
       Layer.provide(layerEventLog({ connection, partitions })),
@@ -73,4 +91,4 @@ const identity: Check = {
   }),
 }
 
-export const secretChecks: ReadonlyArray<Check> = [identity, payloadKeys]
+export const secretChecks: ReadonlyArray<Check> = [identity, transitEngine, payloadKeys]
