@@ -1,7 +1,6 @@
 /**
  * Re-encryption after a change of the master key, or of its version: puts the values of a column under the
- * current key. It works in small steps while the hub runs. Source: SUB-3,
- * IDEM-9.
+ * current key. It works in small steps while the hub runs. Source: SUB-3, IDEM-9.
  */
 import { encodeId } from '@hub/domain'
 import { Effect } from 'effect'

@@ -36,8 +36,8 @@ export const epochMs = (q: Queries, column: string): SqlFragment =>
   q`floor(extract(epoch FROM ${q(column)}) * 1000)::float8`
 
 /**
- * PostgreSQL, Kafka for the payload keys, or the transit engine for all keys is unavailable or too slow. Retryable. A transaction
- * that timed out may have committed.
+ * PostgreSQL, Kafka for the payload keys, or the transit engine of the master key is unavailable or too slow.
+ * Retryable. A transaction that timed out may have committed.
  */
 export class StorageUnavailable extends Data.TaggedError('StorageUnavailable')<{
   readonly reason: 'unreachable' | 'timeout' | 'conflict' | 'failed'
