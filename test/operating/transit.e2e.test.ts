@@ -3,9 +3,11 @@
  * server is sealed, one that starts waits for it, and nothing shows the token.
  */
 import { readFileSync } from 'node:fs'
-import { eventually } from '@hub/testkit'
+import { isDeepStrictEqual } from 'node:util'
+import { decodeId } from '@hub/domain'
+import { eventually, openDatabase } from '@hub/testkit'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { type Client, client, send } from '../support/client.ts'
+import { type Client, client, send, sendUntilAccepted } from '../support/client.ts'
 import { startHub, type TestHub } from '../support/hub.ts'
 import { hubctl } from '../support/hubctl.ts'
 import { type OpenBao, startOpenBao } from '../support/openbao.ts'
@@ -20,6 +22,7 @@ let hub: TestHub
 let receiver: WebhookReceiver
 let api: Client
 let live: Client
+let sql: ReturnType<typeof openDatabase>
 beforeAll(async () => {
   const found = await startOpenBao()
   if ('missing' in found) return console.log(`Skipped: ${found.missing}`)
@@ -37,56 +40,87 @@ beforeAll(async () => {
     apiRps: 10_000,
     environment: { ...receiver.environment, ...transit },
   })
-  const { base_url, keys } = hub.describe()
+  const { base_url, database_url, keys } = hub.describe()
+  sql = openDatabase(database_url)
   api = client(base_url, keys.test)
   live = client(base_url, keys.live)
 })
 afterAll(async () => {
+  await sql?.end()
   await hub?.stop()
   await receiver?.close()
   await bao?.stop()
 })
 
-/** Sends a message, and waits until it is delivered. */
-const deliver = async (
-  messageClass: 'otp' | 'service',
-  to: string,
-  reference: string,
-  from = api,
-): Promise<string> => {
-  const accepted = await from.post('/v1/messages', send(messageClass, to, reference))
-  expect(accepted.status).toBe(202)
-  const { id } = accepted.body
+/** Far above every wait for a server. */
+const ACCEPTED_WITHIN_MS = 120_000
+
+let sent = 0
+/** Sends a message to a number of its own. */
+const accept = async (messageClass: 'otp' | 'service', from = api): Promise<string> => {
+  sent++
+  const to = `+7900123${String(sent).padStart(4, '0')}`
+  return (await sendUntilAccepted(from, send(messageClass, to, `transit-${sent}`), ACCEPTED_WITHIN_MS)).id
+}
+const delivered = async (id: string, from = api): Promise<string> => {
   await eventually(async () => (await from.get(`/v1/messages/${id}`)).body.status === 'delivered')
   return id
 }
+const acceptBoth = async () => [await accept('otp'), await accept('service')]
 
-it('works, goes on while the server is sealed, and shows nobody its token', async (context) => {
+/** The payload keys of messages. */
+const keysOf = async (ids: ReadonlyArray<string>): Promise<ReadonlyArray<string>> => {
+  const rows = await sql<{ sealing_key: string }[]>`
+    SELECT sealing_key FROM command.acceptances WHERE message_id = ANY (${ids.map((id) => decodeId('msg', id)!)})`
+  return rows.map(({ sealing_key }) => sealing_key).toSorted()
+}
+
+it('delivers messages and webhooks', async (context) => {
   if (bao === null) return context.skip()
   const subscription = await api.post('/v1/webhook_endpoints', {
     url: receiver.url('/hook'),
     headers: { Authorization: 'Bearer of the receiver' },
   })
   expect(subscription.status).toBe(201)
-  await deliver('otp', '+79001230001', 'transit-1')
-  await deliver('service', '+79001230002', 'transit-2')
+  for (const id of await acceptBoth()) await delivered(id)
   await eventually(() =>
     receiver.received.some(({ headers }) => headers['authorization'] === 'Bearer of the receiver'),
   )
+})
 
+it('goes on while the server is sealed', async (context) => {
+  if (bao === null) return context.skip()
+  for (;;) {
+    const before = await acceptBoth()
+    for (const id of before) await delivered(id)
+    await bao.seal()
+    const meanwhile = await acceptBoth()
+    // Every five minutes there is another key for codes, which a process cannot open now. Then try again.
+    const isSame = isDeepStrictEqual(await keysOf(before), await keysOf(meanwhile))
+    if (isSame) for (const id of meanwhile) await delivered(id)
+    await bao.unseal()
+    if (isSame) return
+  }
+})
+
+it('waits at its start until the server is unsealed, and says so', async (context) => {
+  if (bao === null) return context.skip()
+  const { logs, restart } = hub.app('dispatcher')
+  const { unseal } = bao
   await bao.seal()
-  await deliver('otp', '+79001230003', 'transit-3')
-  await deliver('service', '+79001230004', 'transit-4')
-  const dispatcher = hub.app('dispatcher')
-  const restarted = dispatcher.restart()
-  await eventually(() =>
-    readFileSync(dispatcher.logs, 'utf8').includes('The server of the transit engine is sealed'),
-  )
-  await bao.unseal()
+  const restarted = restart()
+  try {
+    await eventually(() => readFileSync(logs, 'utf8').includes('The server of the transit engine is sealed'))
+  } finally {
+    await unseal()
+  }
   await restarted
-  await deliver('otp', '+79001230005', 'transit-5')
+  await delivered(await accept('otp'))
+})
 
-  const id = await deliver('service', '+79001230006', 'transit-6', live)
+it('lets hubctl show what an operator sent', async (context) => {
+  if (bao === null) return context.skip()
+  const id = await delivered(await accept('service', live), live)
   const { database_url, kafka, redis_url } = hub.describe()
   const servers = { databaseUrl: database_url, brokers: kafka.brokers, redisUrl: redis_url }
   const raw = ['messages', 'raw', id, '--reason', 'a test']
@@ -96,7 +130,16 @@ it('works, goes on while the server is sealed, and shows nobody its token', asyn
     return data.length === 2 ? data : null
   })
   expect(records[1].raw).toContain('stat:DELIVRD')
-  await expect(hubctl(servers, hub, raw)).rejects.toThrow(/HUB_MASTER_KEY is not a master key of this hub/u)
+  const refused = await eventually(async () => {
+    const output = await hubctl(servers, hub, raw).catch(String)
+    // A busy server may be late.
+    return /HUB_MASTER_KEY/u.test(output) ? output : null
+  })
+  expect(refused).toMatch(/HUB_MASTER_KEY is not a master key of this hub/u)
+})
+
+it('shows nobody its token', (context) => {
+  if (bao === null) return context.skip()
   for (const app of APPS) {
     expect(readFileSync(hub.app(app).logs, 'utf8')).not.toContain(transit['HUB_TRANSIT_TOKEN'])
   }
