@@ -156,7 +156,7 @@ export const KEY_PROVIDERS = ['environment', 'transit'] as const
 export const secrets = inGroup('secrets', {
   keyProvider: withDefault(kind.choice(KEY_PROVIDERS), 'environment', {
     name: 'HUB_KEY_PROVIDER',
-    readBy: EVERYONE,
+    readBy: [...EVERYONE, 'npm start'],
     doc: 'Where the master key is that encrypts new data: in `HUB_MASTER_KEY` or its file, or in the transit engine of OpenBao or HashiCorp Vault ([operating](operating.md#master-key-in-a-transit-engine)).',
   }),
   masterKey: optional(kind.key, 'required, unless `HUB_KEY_PROVIDER` is `transit`', {
