@@ -94,12 +94,15 @@ it('goes on while the server is sealed', async (context) => {
     const before = await acceptBoth()
     for (const id of before) await delivered(id)
     await bao.seal()
-    const meanwhile = await acceptBoth()
-    // Every five minutes there is another key for codes, which a process cannot open now. Then try again.
-    const isSame = isDeepStrictEqual(await keysOf(before), await keysOf(meanwhile))
-    if (isSame) for (const id of meanwhile) await delivered(id)
-    await bao.unseal()
-    if (isSame) return
+    try {
+      const meanwhile = await acceptBoth()
+      // Every five minutes there is another key for codes, which a process cannot open now. Then try again.
+      if (!isDeepStrictEqual(await keysOf(before), await keysOf(meanwhile))) continue
+      for (const id of meanwhile) await delivered(id)
+      return
+    } finally {
+      await bao.unseal()
+    }
   }
 })
 
