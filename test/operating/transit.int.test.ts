@@ -3,7 +3,7 @@ import { randomBytes, randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer, type RequestListener } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { assert, describe, it } from '@effect/vitest'
@@ -227,6 +227,24 @@ run('a process without the transit engine', () => {
       })
       const failure = yield* Effect.flip(process.ready)
       assert.deepStrictEqual([failure.reason, failure.detail], ['timeout', 'TRANSIT_UNREACHABLE'])
+    }).pipe(Effect.scoped),
+  )
+
+  it.live('repeats a request on a connection that the server has closed', () =>
+    Effect.gen(function* () {
+      const used = new Set<Socket>()
+      const { port } = yield* answering((request, response) => {
+        if (used.has(request.socket)) return request.socket.resetAndDestroy()
+        used.add(request.socket)
+        return response.end(JSON.stringify({ data: { batch_results: [{ ciphertext: 'vault:v1:AAAA' }] } }))
+      })
+      const { environment } = yield* Effect.promise(newTransitKey)
+      const process = patientKeys(
+        yield* impatientProcessOf({ ...environment, HUB_TRANSIT_URL: `http://127.0.0.1:${port}` }),
+      )
+      const keys = [{ aad: 'a', bytes: randomBytes(32) }]
+      for (let time = 1; time <= 3; time++) assert.lengthOf(yield* process.wrap('payload-key', keys), 1)
+      assert.strictEqual(used.size, 3)
     }).pipe(Effect.scoped),
   )
 

@@ -154,8 +154,14 @@ export const makeTransitClient = Effect.fnUntraced(function* (
     : new HttpAgent({ keepAlive: true, maxSockets: MAX_CONNECTIONS })
   yield* Effect.addFinalizer(() => Effect.sync(() => agent.destroy()))
 
-  const send = (method: string, path: string, secret: string, body: object | null, signal: AbortSignal) =>
-    new Promise<Answer>((resolve, reject) => {
+  const send = (
+    method: string,
+    path: string,
+    secret: string,
+    body: object | null,
+    signal: AbortSignal,
+  ): Promise<Answer> =>
+    new Promise((resolve, reject) => {
       const text = body === null ? '' : JSON.stringify(body)
       const request = (isHttps ? httpsRequest : httpRequest)(
         `${base}/v1/${path}`,
@@ -188,7 +194,11 @@ export const makeTransitClient = Effect.fnUntraced(function* (
           })
         },
       )
-      request.on('error', reject)
+      // The server may have closed a kept connection meanwhile. No operation does harm if it is repeated.
+      request.on('error', (error) => {
+        if (request.reusedSocket && !signal.aborted) resolve(send(method, path, secret, body, signal))
+        else reject(error)
+      })
       request.end(text)
     })
 
