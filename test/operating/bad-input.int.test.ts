@@ -177,8 +177,14 @@ const expectNotReady = async (
   check: string,
 ): Promise<Started> => {
   const process = await start(program, change)
-  await eventually(() => linesOf(process.output(), expected).length > 0, WITHIN)
-  await eventually(async () => (await process.failing()).includes(check), WITHIN)
+  await eventually(() => {
+    expect(process.output()).toMatch(expected)
+    return true
+  }, WITHIN)
+  await eventually(async () => {
+    expect(await process.failing(), process.output()).toContain(check)
+    return true
+  }, WITHIN)
   expect(linesOf(process.output(), expected)).toHaveLength(1)
   return process
 }
