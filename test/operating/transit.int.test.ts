@@ -504,7 +504,12 @@ run('stored data', () => {
       assert.deepStrictEqual(yield* readable('rotated', environment), [ROWS, ROWS])
       const stays = process.encrypt('webhook-secret', 'x', Buffer.from('new'))
       assert.deepStrictEqual(stays.subarray(0, 5), yield* process.currentPrefix)
-      assert.deepStrictEqual(yield* reencrypt('rotated', environment), ALL)
+      // With a token that may not decrypt: the hub sees no key.
+      const policy = `path "transit/rewrap/${key}" { capabilities = ["update"] }
+        path "transit/encrypt/${key}" { capabilities = ["update"] }`
+      yield* Effect.promise(() => bao.call('POST', `sys/policies/acl/${key}-rewrap`, { policy }))
+      const token = yield* Effect.promise(() => bao.newToken(key, { policies: [`${key}-rewrap`] }))
+      assert.deepStrictEqual(yield* reencrypt('rotated', { ...environment, HUB_TRANSIT_TOKEN: token }), ALL)
       assert.deepStrictEqual(yield* reencrypt('rotated', environment), NOTHING)
       yield* Effect.promise(() =>
         bao.call('POST', `transit/keys/${key}/config`, { min_decryption_version: 2 }),
