@@ -7,6 +7,7 @@
  */
 import './loads/end-on-signal.ts'
 import { acceptance } from './measure/acceptance.ts'
+import { runBytes } from './measure/bytes.ts'
 import { conditions, MACHINE } from './measure/conditions.ts'
 import { runCost } from './measure/cost.ts'
 import { dependencies } from './measure/dependencies.ts'
@@ -102,6 +103,11 @@ const BENCHMARKS: ReadonlyArray<Benchmark> = [
     name: 'cost',
     what: 'CPU time, disk space and memory of a message; writes COST.md; [load …]',
     run: runCost,
+  },
+  {
+    name: 'bytes',
+    what: 'disk space and write-ahead log of a message, by table and index; prints only; [batches]',
+    run: runBytes,
   },
   {
     name: 'growth',
