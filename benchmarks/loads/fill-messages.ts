@@ -136,7 +136,7 @@ export const addRows = async (
           await add('command.acceptances', insert.acceptances, day)
         },
         async () => {
-          await add('read.events', insert.events, month)
+          await add('read.event_journal', insert.events, month)
           await add('read.personal_data', insert.personalData, month)
         },
       ]

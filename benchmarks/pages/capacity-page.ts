@@ -140,7 +140,7 @@ ${tables.map(([name, bytes]) => `| \`${name}\` | ${thousands(bytes)} |`).join('\
 | all tables | ${thousands(sum(tables))} |
 
 A million messages per day add ${((3 * sum(topics)) / 1000).toFixed(1)} GB per day to three brokers together and ${(sum(tables) / 1000).toFixed(1)} GB per day to
-PostgreSQL ᴬ. Events are ${percent((disk['read.events'] ?? Number.NaN) / sum(tables))} of the latter. When retention removes as much as arrives, the topics
+PostgreSQL ᴬ. Events are ${percent((disk['read.event_journal'] ?? disk['read.events'] ?? Number.NaN) / sum(tables))} of the latter. When retention removes as much as arrives, the topics
 contain ${tens(retained / 1000)} GB per copy ᴬ: 30 days of \`hub.webhooks.v1\`, 90 days of \`hub.operator-reports.v1\`, and thirteen
 months of lanes and log. Tables grow for three years and lose personal data after one
 ([retention](decisions/retention.md)).

@@ -109,13 +109,13 @@ export const requestEventRedelivery = Effect.fn('requestEventRedelivery')(functi
       if (found === undefined) return 'subscription_unknown'
       const { account, event_types, mode } = found
       const [row] = await q<{ type: string }[]>`
-      SELECT type FROM read.events WHERE id = ${uuid} AND account = ${account} AND mode = ${mode}`
+      SELECT type FROM read.event_journal WHERE id = ${uuid} AND account = ${account} AND mode = ${mode}`
       if (row === undefined) return 'event_unknown'
       if (event_types.length > 0 && !event_types.includes(row.type)) return 'type_not_wanted'
       await q`
       INSERT INTO webhooks.redeliveries (id, endpoint_id, created_from, created_before, after_sequence, event_id)
       SELECT ${id}, ${subscriptionId}, created_at, created_at + interval '1 millisecond', sequence - 1, id
-        FROM read.events WHERE id = ${uuid} AND account = ${account} AND mode = ${mode}`
+        FROM read.event_journal WHERE id = ${uuid} AND account = ${account} AND mode = ${mode}`
       return 'requested'
     })
     .pipe(atRequested)

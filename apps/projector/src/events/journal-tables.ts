@@ -1,4 +1,4 @@
-/** `read.events` and `read.event_heads`: the recorded events, and the last number of each journal. */
+/** `read.event_journal` and `read.event_heads`: the recorded events, and the last number of each journal. */
 import { encodeId, type Mode } from '@hub/domain'
 import { type Queries, sqlArray, uuidOf, WebhooksEndpoints } from '@hub/store'
 import type { JournalHead, JournalKey } from '../store/projection-store.port.ts'
@@ -56,7 +56,7 @@ export const findRecordedEvents = async (
   const rows = await q<{ id: string }[]>`
     SELECT e.id FROM unnest(${sqlArray(eventIds.map((id) => uuidOf('evt', id)))}::uuid[]) AS w (id)
      CROSS JOIN LATERAL (
-           SELECT id FROM read.events WHERE id = w.id AND created_at >= ${new Date(since)} LIMIT 1) AS e`
+           SELECT id FROM read.event_journal WHERE id = w.id AND created_at >= ${new Date(since)} LIMIT 1) AS e`
   return new Set(rows.map((row) => encodeId('evt', row.id)))
 }
 

@@ -163,14 +163,14 @@ const events: Job = {
   everyMs: HOUR,
   step: async (q, now) => {
     const before = recordsCutoff(now)
-    const month = await oldest(q, 'read.events', before)
+    const month = await oldest(q, 'read.event_journal', before)
     if (month !== null) {
       await dropPartition(q, month.table)
       return { removed: 1, position: month.period }
     }
     const rows = await q`
-      DELETE FROM read.events_default WHERE ctid IN (
-        SELECT ctid FROM read.events_default WHERE created_at < ${new Date(before)} LIMIT ${ROWS_PER_STEP})`
+      DELETE FROM read.event_journal_default WHERE ctid IN (
+        SELECT ctid FROM read.event_journal_default WHERE created_at < ${new Date(before)} LIMIT ${ROWS_PER_STEP})`
     return stepOf(rows.count)
   },
 }
@@ -326,7 +326,7 @@ const MONTHLY = [
   'read.message_history',
   'read.personal_data',
   'read.operator_ids',
-  'read.events',
+  'read.event_journal',
   'webhooks.attempts',
 ] as const
 

@@ -57,6 +57,8 @@ export const TABLE_OWNERS = {
   'read.daily_stats': ['projector'],
   'read.event_heads': ['projector'],
   'read.event_outbox': ['projector'],
+  'read.event_journal': ['projector'],
+  // A view of the event journal.
   'read.events': ['projector'],
   'read.hourly_stats': ['projector'],
   'read.message_history': ['projector'],

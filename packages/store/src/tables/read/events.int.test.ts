@@ -17,7 +17,7 @@ describe('the event journal', () => {
       const owner = { account: randomUUID(), mode: 'live' } as const
       const empty = yield* sql.run((q) => ReadEvents.positionBefore(q, owner, AT))
       assert.isNull(empty)
-      yield* sql.run((q) => q`SELECT command.ensure_months('read.events', now() - interval '3 months', 4)`)
+      yield* sql.run((q) => q`SELECT command.ensure_months('read.event_journal', now() - interval '3 months', 4)`)
       // Each two events have one time. They are from three months, and the first ten are deleted.
       const times = Array.from(
         { length: 60 },

@@ -1,5 +1,5 @@
 /**
- * `read.events`: the event journal, a dense sequence for each account and mode, in monthly
+ * `read.event_journal`: the event journal, a dense sequence for each account and mode, in monthly
  * partitions. Owner: projector. `created_at` never decreases along a sequence. So statements that
  * start at a position also bound `created_at`, and PostgreSQL does not open earlier months
  * (docs/decisions/retention.md).
@@ -31,7 +31,7 @@ const SEPARATOR = '\u001e'
 
 /** Appends events to their journals. The caller has locked the journal heads, and updates them. */
 export const insert = (q: Queries, events: ReadonlyArray<JournalEvent>) => q`
-  INSERT INTO read.events (account, mode, sequence, id, type, created_at, body)
+  INSERT INTO read.event_journal (account, mode, sequence, id, type, created_at, body)
   SELECT account, mode::command.mode, sequence, id, type, created_at, body
     FROM unnest(${sqlArray(events.map((e) => e.account))}::uuid[],
                 ${sqlArray(events.map((e) => e.mode))}::text[],
@@ -69,7 +69,7 @@ export const positionOf = async (
   event: string,
 ): Promise<JournalPosition | null> =>
   firstRow(q<JournalPosition[]>`
-    SELECT sequence, created_at AS at FROM read.events
+    SELECT sequence, created_at AS at FROM read.event_journal
      WHERE id = ${event} AND account = ${account} AND mode = ${mode} AND created_at > now() - ${SHOWN_FOR}::interval`)
 
 /** When an event (UUID) was recorded, not before `since`; `null` without it. */
@@ -80,7 +80,7 @@ export const recordedAt = async (
   since: Date,
 ): Promise<Date | null> => {
   const row = await firstRow(q<{ created_at: Date }[]>`
-    SELECT created_at FROM read.events
+    SELECT created_at FROM read.event_journal
      WHERE id = ${event} AND account = ${account} AND mode = ${mode} AND created_at >= ${since}`)
   return row?.created_at ?? null
 }
@@ -102,7 +102,7 @@ export const positionBefore = async (
 }
 
 const selectAll = (q: Queries, { account, mode }: Journal, after: JournalPosition, limit: number) => q`
-  SELECT id, sequence, body FROM read.events
+  SELECT id, sequence, body FROM read.event_journal
    WHERE account = ${account} AND mode = ${mode} AND sequence > ${after.sequence}
      AND created_at >= ${after.at} AND created_at > now() - ${SHOWN_FOR}::interval
    ORDER BY sequence LIMIT ${limit}`
@@ -115,7 +115,7 @@ const selectIds = (
   limit: number,
   ids: ReadonlyArray<string>,
 ) => q`
-  SELECT id, sequence, body FROM read.events
+  SELECT id, sequence, body FROM read.event_journal
    WHERE id = ANY(${sqlArray(ids)}::uuid[]) AND account = ${account} AND mode = ${mode}
      AND sequence > ${after.sequence} AND created_at >= ${after.at}
      AND created_at > now() - ${SHOWN_FOR}::interval
@@ -133,14 +133,14 @@ const selectTypes = (
     FROM (SELECT of_type.sequence, of_type.created_at
             FROM unnest(${[...types]}::text[]) AS wanted (type)
            CROSS JOIN LATERAL (
-                 SELECT sequence, created_at FROM read.events
+                 SELECT sequence, created_at FROM read.event_journal
                   WHERE account = ${account} AND mode = ${mode}
                     AND type = wanted.type AND sequence > ${after.sequence}
                     AND created_at >= ${after.at} AND created_at > now() - ${SHOWN_FOR}::interval
                   ORDER BY sequence LIMIT ${limit}) AS of_type
            ORDER BY of_type.sequence LIMIT ${limit}) AS found
    CROSS JOIN LATERAL (
-         SELECT id, sequence, body FROM read.events
+         SELECT id, sequence, body FROM read.event_journal
           WHERE account = ${account} AND mode = ${mode} AND sequence = found.sequence
             AND created_at = found.created_at LIMIT 1) AS e
    ORDER BY e.sequence`
@@ -193,7 +193,7 @@ export const readBodies = async (
 ): Promise<ReadonlyArray<string>> => {
   const rows = await q<{ body: string }[]>`
     SELECT e.body FROM unnest(${sqlArray(ids)}::uuid[]) WITH ORDINALITY AS wanted (id, place)
-      JOIN read.events e ON e.id = wanted.id
+      JOIN read.event_journal e ON e.id = wanted.id
      WHERE e.account = ${account} AND e.mode = ${mode} AND e.created_at > now() - ${SHOWN_FOR}::interval
      ORDER BY wanted.place`
   return rows.map(({ body }) => body)
@@ -222,7 +222,7 @@ export const readRange = async (
   { afterSequence, createdUntil, limit }: JournalRange,
 ): Promise<ReadonlyArray<StoredEvent>> =>
   q<StoredEvent[]>`
-    SELECT id, sequence::float8 AS sequence, type, body FROM read.events
+    SELECT id, sequence::float8 AS sequence, type, body FROM read.event_journal
      WHERE account = ${account} AND mode = ${mode} AND sequence > ${afterSequence}
        AND created_at <= ${createdUntil}
      ORDER BY sequence LIMIT ${limit}`
@@ -230,5 +230,5 @@ export const readRange = async (
 /** An event (UUID) of any journal; `null` without it. */
 export const read = async (q: Queries, event: string): Promise<(StoredEvent & Journal) | null> =>
   firstRow(q<(StoredEvent & Journal)[]>`
-    SELECT id, account, mode, sequence::float8 AS sequence, type, body FROM read.events
+    SELECT id, account, mode, sequence::float8 AS sequence, type, body FROM read.event_journal
      WHERE id = ${event} AND created_at > now() - ${SHOWN_FOR}::interval LIMIT 1`)
