@@ -225,7 +225,7 @@ export const readRange = async (
     SELECT id, sequence::float8 AS sequence, type, body FROM read.event_journal
      WHERE account = ${account} AND mode = ${mode} AND sequence > ${afterSequence}
        AND created_at <= ${createdUntil}
-     ORDER BY sequence LIMIT ${limit}`
+     ORDER BY read.event_journal.sequence LIMIT ${limit}`
 
 /** An event (UUID) of any journal; `null` without it. */
 export const read = async (q: Queries, event: string): Promise<(StoredEvent & Journal) | null> =>
