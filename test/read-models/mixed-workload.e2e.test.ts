@@ -197,8 +197,8 @@ describe(`${MESSAGES} mixed messages with ${KILLS} crashes (seed ${SEED})`, () =
           DELETE FROM read.charges WHERE ctid = (SELECT ctid FROM read.charges WHERE kind = 'reversal' LIMIT 1)
           RETURNING message_id`
         const [event] = await sql<[{ id: string }]>`
-          UPDATE read.event_journal e SET body = replace(body, '"parts":1', '"parts":2') FROM (
-            SELECT id, created_at FROM read.event_journal WHERE body LIKE '%"parts":1%' LIMIT 1) AS one
+          UPDATE read.event_journal e SET body = replace(body, '\t1\t', '\t2\t') FROM (
+            SELECT id, created_at FROM read.event_journal WHERE body LIKE '%\t1\t%' LIMIT 1) AS one
            WHERE e.id = one.id AND e.created_at = one.created_at
           RETURNING e.id`
         expect(line.delivered).toBeGreaterThan(0)

@@ -1,12 +1,13 @@
 /**
- * `read.event_journal`: the event journal, a dense sequence for each account and mode, in monthly
+ * `read.event_journal`: a dense sequence of events for each account and mode, in monthly
  * partitions. Owner: projector. `created_at` never decreases along a sequence. So statements that
  * start at a position also bound `created_at`, and PostgreSQL does not open earlier months
- * (docs/decisions/retention.md).
+ * (docs/decisions/retention.md). The view `read.events` has the texts of the events.
  */
 import { type Mode, toTimestamp } from '@hub/domain'
 import { sqlArray } from '../../sql-array.ts'
 import { firstRow, type Queries } from '../../sql.ts'
+import { storedBody, storedRow, textOf } from './event-bodies.ts'
 
 /** The account (UUID) and mode of a journal. */
 export interface Journal {
@@ -26,7 +27,7 @@ export interface JournalEvent extends Journal {
   readonly body: string
 }
 
-/** JSON escapes this character, so bodies can be joined by it, without an array of quotes. */
+/** JSON escapes this character, so bodies can be joined by it: arrays need quotes, and rows of a page take longer. */
 const SEPARATOR = '\u001e'
 
 /** Appends events to their journals. The caller has locked the journal heads, and updates them. */
@@ -39,7 +40,7 @@ export const insert = (q: Queries, events: ReadonlyArray<JournalEvent>) => q`
                 ${sqlArray(events.map((e) => e.id))}::uuid[],
                 ${sqlArray(events.map((e) => e.type))}::text[],
                 ${sqlArray(events.map((e) => toTimestamp(e.createdAt)))}::timestamptz[],
-                string_to_array(${events.map((e) => e.body).join(SEPARATOR)}, ${SEPARATOR}))
+                string_to_array(${events.map(storedBody).join(SEPARATOR)}, ${SEPARATOR}))
       AS e (account, mode, sequence, id, type, created_at, body)`
 
 /** A position: later events have a higher sequence number and no earlier `created_at`. */
@@ -48,9 +49,9 @@ export interface JournalPosition {
   readonly at: Date
 }
 
-/** A page of a journal: the JSON texts of its events exactly as recorded. */
+/** A page of a journal. */
 export interface JournalPage {
-  /** In UTF-8, with a comma between two events. */
+  /** The JSON texts of its events exactly as recorded, in UTF-8, with a comma between two events. */
   readonly texts: Uint8Array
   /** UUID of the last event. */
   readonly lastId: string | null
@@ -102,7 +103,7 @@ export const positionBefore = async (
 }
 
 const selectAll = (q: Queries, { account, mode }: Journal, after: JournalPosition, limit: number) => q`
-  SELECT id, sequence, body FROM read.event_journal
+  SELECT * FROM read.event_journal
    WHERE account = ${account} AND mode = ${mode} AND sequence > ${after.sequence}
      AND created_at >= ${after.at} AND created_at > now() - ${SHOWN_FOR}::interval
    ORDER BY sequence LIMIT ${limit}`
@@ -115,7 +116,7 @@ const selectIds = (
   limit: number,
   ids: ReadonlyArray<string>,
 ) => q`
-  SELECT id, sequence, body FROM read.event_journal
+  SELECT * FROM read.event_journal
    WHERE id = ANY(${sqlArray(ids)}::uuid[]) AND account = ${account} AND mode = ${mode}
      AND sequence > ${after.sequence} AND created_at >= ${after.at}
      AND created_at > now() - ${SHOWN_FOR}::interval
@@ -129,7 +130,7 @@ const selectTypes = (
   limit: number,
   types: ReadonlyArray<string>,
 ) => q`
-  SELECT e.id, e.sequence, e.body
+  SELECT e.*
     FROM (SELECT of_type.sequence, of_type.created_at
             FROM unnest(${[...types]}::text[]) AS wanted (type)
            CROSS JOIN LATERAL (
@@ -140,7 +141,7 @@ const selectTypes = (
                   ORDER BY sequence LIMIT ${limit}) AS of_type
            ORDER BY of_type.sequence LIMIT ${limit}) AS found
    CROSS JOIN LATERAL (
-         SELECT id, sequence, body FROM read.event_journal
+         SELECT * FROM read.event_journal
           WHERE account = ${account} AND mode = ${mode} AND sequence = found.sequence
             AND created_at = found.created_at LIMIT 1) AS e
    ORDER BY e.sequence`
@@ -154,8 +155,8 @@ export type EventSelection =
  * The first `limit` events after a position, of the types (an empty list: of all types) or with the
  * ids.
  *
- * PostgreSQL joins the texts, and the driver passes them on as bytes: decoding a thousand rows into
- * strings and encoding them again costs several times as much as the rest of the request.
+ * PostgreSQL joins the rows: a thousand of them as objects of the driver cost several times as much as the rest
+ * of the request.
  */
 export const readPage = async (
   q: Queries,
@@ -170,18 +171,15 @@ export const readPage = async (
       : selection.types.length === 0
         ? selectAll(q, journal, after, limit + 1)
         : selectTypes(q, journal, after, limit + 1, selection.types)
-  const [row] = await q`
-    SELECT string_agg(body, ',') AS texts, (array_agg(id))[least(count(*), ${limit})::integer] AS last,
-           (array_agg(octet_length(body)))[${limit + 1}::integer] AS beyond
-      FROM (${rows}) AS page`.raw()
-  const [texts, last, beyond] = row as ReadonlyArray<Buffer | null>
-  if (texts == null || last == null) return EMPTY_PAGE
-  const hasMore = beyond != null
+  const [page] = await q<{ rows: string | null }[]>`
+    SELECT string_agg(${storedRow(q)}, ${SEPARATOR}) AS rows FROM (${rows}) AS page`
+  if (page?.rows == null) return EMPTY_PAGE
+  const found = page.rows.split(SEPARATOR)
+  const shown = found.slice(0, limit)
   return {
-    // The extra row shows that more follow. Its text and the comma before it are cut off.
-    texts: hasMore ? texts.subarray(0, texts.length - Number(beyond.toString('latin1')) - 1) : texts,
-    lastId: last.toString('latin1'),
-    hasMore,
+    texts: Buffer.from(shown.map((row) => textOf(journal.mode, row)).join(',')),
+    lastId: shown.at(-1)?.split('\t', 1)[0] ?? null,
+    hasMore: found.length > limit,
   }
 }
 
@@ -191,12 +189,12 @@ export const readBodies = async (
   { account, mode }: Journal,
   ids: ReadonlyArray<string>,
 ): Promise<ReadonlyArray<string>> => {
-  const rows = await q<{ body: string }[]>`
-    SELECT e.body FROM unnest(${sqlArray(ids)}::uuid[]) WITH ORDINALITY AS wanted (id, place)
-      JOIN read.event_journal e ON e.id = wanted.id
-     WHERE e.account = ${account} AND e.mode = ${mode} AND e.created_at > now() - ${SHOWN_FOR}::interval
-     ORDER BY wanted.place`
-  return rows.map(({ body }) => body)
+  const rows = await q<{ row: string }[]>`
+    SELECT ${storedRow(q)} AS row FROM unnest(${sqlArray(ids)}::uuid[]) WITH ORDINALITY AS wanted (event, place)
+      JOIN read.event_journal ON id = event
+     WHERE account = ${account} AND mode = ${mode} AND created_at > now() - ${SHOWN_FOR}::interval
+     ORDER BY place`
+  return rows.map(({ row }) => textOf(mode, row))
 }
 
 interface StoredEvent {
@@ -220,15 +218,19 @@ export const readRange = async (
   q: Queries,
   { account, mode }: Journal,
   { afterSequence, createdUntil, limit }: JournalRange,
-): Promise<ReadonlyArray<StoredEvent>> =>
-  q<StoredEvent[]>`
-    SELECT id, sequence::float8 AS sequence, type, body FROM read.event_journal
+): Promise<ReadonlyArray<StoredEvent>> => {
+  const rows = await q<StoredEvent[]>`
+    SELECT id, sequence::float8 AS sequence, type, ${storedRow(q)} AS body FROM read.event_journal
      WHERE account = ${account} AND mode = ${mode} AND sequence > ${afterSequence}
        AND created_at <= ${createdUntil}
      ORDER BY read.event_journal.sequence LIMIT ${limit}`
+  return rows.map((row) => ({ ...row, body: textOf(mode, row.body) }))
+}
 
 /** An event (UUID) of any journal; `null` without it. */
-export const read = async (q: Queries, event: string): Promise<(StoredEvent & Journal) | null> =>
-  firstRow(q<(StoredEvent & Journal)[]>`
-    SELECT id, account, mode, sequence::float8 AS sequence, type, body FROM read.event_journal
+export const read = async (q: Queries, event: string): Promise<(StoredEvent & Journal) | null> => {
+  const row = await firstRow(q<(StoredEvent & Journal)[]>`
+    SELECT id, account, mode, sequence::float8 AS sequence, type, ${storedRow(q)} AS body FROM read.event_journal
      WHERE id = ${event} AND created_at > now() - ${SHOWN_FOR}::interval LIMIT 1`)
+  return row === null ? null : { ...row, body: textOf(row.mode, row.body) }
+}
