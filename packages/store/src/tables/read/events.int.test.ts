@@ -125,6 +125,12 @@ describe('the event journal', () => {
         assert.strictEqual(Buffer.from(page.texts).toString(), texts.slice(0, 6).join(','))
         assert.deepStrictEqual([page.lastId, page.hasMore], [ids[5]!, true])
       }
+      // Another journal has events of the same types.
+      const others = events.map((event) => ({ ...event, mode: 'live' as const, id: randomUUID() }))
+      yield* sql.run((q) => ReadEvents.insert(q, others))
+      const ofTypes = { by: 'type', types: ['recipient.opted_out', 'message.sent'] } as const
+      const some = yield* sql.run((q) => ReadEvents.readPage(q, owner, start, 6, ofTypes))
+      assert.strictEqual(Buffer.from(some.texts).toString(), `${texts[1]},${texts[5]}`)
       const all = { afterSequence: 0, createdUntil: new Date(), limit: 100 }
       const range = yield* sql.run((q) => ReadEvents.readRange(q, owner, all))
       assert.deepStrictEqual(

@@ -122,7 +122,10 @@ const selectIds = (
      AND created_at > now() - ${SHOWN_FOR}::interval
    ORDER BY sequence LIMIT ${limit}`
 
-/** Finds `limit` events of each type in the index, then reads the first `limit` of all. */
+/**
+ * Finds `limit` events of each type in the index, then reads the first `limit` of all. The index has a hash of
+ * account, mode and type, so rows of others with the same hash are left out.
+ */
 const selectTypes = (
   q: Queries,
   { account, mode }: Journal,
@@ -135,8 +138,9 @@ const selectTypes = (
             FROM unnest(${[...types]}::text[]) AS wanted (type)
            CROSS JOIN LATERAL (
                  SELECT sequence, created_at FROM read.event_journal
-                  WHERE account = ${account} AND mode = ${mode}
-                    AND type = wanted.type AND sequence > ${after.sequence}
+                  WHERE read.kind_of_event(account, mode, type)
+                        = read.kind_of_event(${account}, ${mode}, wanted.type)
+                    AND account = ${account} AND mode = ${mode} AND type = wanted.type AND sequence > ${after.sequence}
                     AND created_at >= ${after.at} AND created_at > now() - ${SHOWN_FOR}::interval
                   ORDER BY sequence LIMIT ${limit}) AS of_type
            ORDER BY of_type.sequence LIMIT ${limit}) AS found
