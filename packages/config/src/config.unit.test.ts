@@ -384,6 +384,16 @@ describe('a dangerous setting', () => {
       'HUB_DATABASE_URL',
     ],
     ['Redis without TLS', { HUB_REDIS_URL: 'redis://:password@redis.example.com:6379' }, 'HUB_REDIS_URL'],
+    [
+      'Sentinels without TLS, which name other hosts',
+      { HUB_REDIS_URL: 'redis+sentinel://:password@127.0.0.1/hub' },
+      'HUB_REDIS_URL',
+    ],
+    [
+      'a cluster without TLS, whose nodes name other hosts',
+      { HUB_REDIS_URL: 'redis+cluster://:password@127.0.0.1' },
+      'HUB_REDIS_URL',
+    ],
     ['Kafka without TLS', { HUB_KAFKA_TLS: 'off' }, 'HUB_KAFKA_BROKERS'],
     [
       'SASL plain without TLS, also to loopback',
@@ -433,6 +443,8 @@ describe('a dangerous setting', () => {
     { HUB_DATABASE_URL: 'postgres:///hub' },
     { HUB_DATABASE_URL: 'postgres://hub@db.example.com/hub', HUB_PLAINTEXT_SERVERS: 'postgresql' },
     { HUB_REDIS_URL: 'redis://127.0.0.1:6379' },
+    { HUB_REDIS_URL: 'rediss+sentinel://:p@one.example.com,two.example.com/hub' },
+    { HUB_REDIS_URL: 'redis+cluster://redis', HUB_PLAINTEXT_SERVERS: 'redis' },
     { HUB_REDIS_URL: 'redis://redis', HUB_KAFKA_TLS: '', HUB_PLAINTEXT_SERVERS: 'redis, kafka' },
     { HUB_KAFKA_BROKERS: '127.0.0.1:9092,[::1]:9092', HUB_KAFKA_TLS: '' },
     { HUB_KAFKA_MECHANISM: 'plain' },

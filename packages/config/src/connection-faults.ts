@@ -59,8 +59,14 @@ const REFUSALS: Readonly<Record<Server, Readonly<Record<string, string>>>> = {
     '42501': `PostgreSQL does not give the user a right that the hub needs. Grant it, or correct ${databaseUrl.name}.`,
   },
   redis: {
-    CLUSTER: `Redis is a node of a Redis Cluster, which the hub does not support. Correct ${redisUrl.name}: it needs a primary that has all keys.`,
-    SENTINEL: `This server is a Redis Sentinel, which the hub does not support. Correct ${redisUrl.name}: it needs the primary.`,
+    CLUSTER: `Redis is a node of a Redis Cluster. Begin ${redisUrl.name} with redis+cluster:// or rediss+cluster://.`,
+    NO_CLUSTER: `Redis is no node of a Redis Cluster. Begin ${redisUrl.name} with redis:// or rediss://.`,
+    SENTINEL: `This server is a Redis Sentinel. Begin ${redisUrl.name} with redis+sentinel:// or rediss+sentinel://, and end it with the name of the primary.`,
+    NO_SENTINEL: `A server of ${redisUrl.name} is no Redis Sentinel. Correct its hosts and ports: a Sentinel usually has the port 26379.`,
+    SENTINEL_NAME: `The Sentinels do not know a primary of this name. Correct the name at the end of ${redisUrl.name}.`,
+    SENTINEL_WRONGPASS: `The Sentinels refuse the user or the password. Correct sentinel_username or sentinel_password in ${redisUrl.name}.`,
+    SENTINEL_NOAUTH: `The Sentinels require a password. Add sentinel_password to ${redisUrl.name}.`,
+    SENTINEL_NOPERM: `The Sentinels do not permit the user to ask for the primary. Permit it, or correct ${redisUrl.name}.`,
     WRONGPASS: `Redis refuses the user or the password. Correct ${redisUrl.name}.`,
     NOAUTH: `Redis requires a password. Add it to ${redisUrl.name}.`,
     NOPERM: `Redis does not permit the user a command that the hub needs. Permit it, or correct ${redisUrl.name}.`,
@@ -109,8 +115,12 @@ const unreachable = (server: Server): Readonly<Record<string, string>> => ({
   ECONNREFUSED: `${NAMES[server]} does not accept connections. Start it, or correct ${ADDRESSES[server]}.`,
 })
 
-/** Of a server beside the three. */
+/** Of a server beside the three, and of one that may serve later. */
 const OTHERS: Readonly<Partial<Record<Server, Readonly<Record<string, string>>>>> = {
+  redis: {
+    SENTINELS_AWAY: `No Sentinel answers. Start them, or correct the hosts in ${redisUrl.name}.`,
+    READONLY: `Redis is a replica, and refuses writes. If no failover is in progress, correct ${redisUrl.name}: it needs the primary.`,
+  },
   kafka: {
     TokenUnavailable: `The token endpoint gives no access token for Kafka. Correct ${kafkaTokenUrl.name}, or add the authority of its certificate to the file of NODE_EXTRA_CA_CERTS.`,
   },

@@ -11,6 +11,10 @@ describe('the fault of a failed connection', () => {
     // Error codes of Redis.
     ['CountersUnavailable', 'CLUSTER', 'HUB_REDIS_URL', true],
     ['CountersUnavailable', 'SENTINEL', 'HUB_REDIS_URL', true],
+    ['CountersUnavailable', 'SENTINEL_NAME', 'HUB_REDIS_URL', true],
+    // Sentinels, and a primary, may be away.
+    ['CountersUnavailable', 'SENTINELS_AWAY', 'HUB_REDIS_URL', false],
+    ['CountersUnavailable', 'READONLY', 'HUB_REDIS_URL', false],
     ['CountersUnavailable', 'WRONGPASS', 'HUB_REDIS_URL', true],
     ['RedisUnusable', 'NOAUTH', 'HUB_REDIS_URL', true],
     // Names of errors of kafkajs, with the error code of the Kafka protocol or of Node.

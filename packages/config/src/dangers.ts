@@ -133,13 +133,16 @@ export const dangers: ReadonlyArray<Rule> = [
     'redis',
     settings.redisUrl,
     [],
-    `\`${settings.redisUrl.name}\` that begins with \`redis://\` and has a host outside of loopback`,
-    'a URL that begins with rediss://',
+    `\`${settings.redisUrl.name}\` that begins with \`redis:\` and has a host outside of loopback, or that begins with \`redis+\``,
+    'a URL that begins with rediss',
     (valueOf) => {
       const url = valueOf(settings.redisUrl)
       if (url === undefined) return false
       const text = Redacted.value(url)
-      return !text.startsWith('rediss://') && !partsOf(text).hosts.every(isLoopback)
+      // Sentinels and nodes of a cluster name other hosts, whatever their own are.
+      return (
+        text.startsWith('redis+') || (text.startsWith('redis:') && !partsOf(text).hosts.every(isLoopback))
+      )
     },
   ),
   withoutTls(

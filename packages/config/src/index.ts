@@ -11,6 +11,7 @@ export { type KeyPair, type KeyPairFiles, KeyPairUnusable, readKeyPair } from '.
 export type { Kind } from './kinds.ts'
 export { lifetimesConfig } from './lifetimes.ts'
 export { isLoopback } from './loopback.ts'
+export { type RedisServers, redisServers } from './redis-servers.ts'
 export { type Rule, rules } from './rules.ts'
 export { fileVariable, readSecretFile } from './secret-file.ts'
 export {

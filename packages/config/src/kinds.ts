@@ -5,6 +5,7 @@
 import * as LogLevel from 'effect/LogLevel'
 import * as Redacted from 'effect/Redacted'
 import * as Result from 'effect/Result'
+import { readRedisServers } from './redis-servers.ts'
 
 type TypeName =
   | 'string'
@@ -263,6 +264,15 @@ export const secretUrl = (...schemes: ReadonlyArray<string>): Kind<Redacted.Reda
           text,
         ),
   )
+
+/** The address of Redis, with its passwords. */
+export const redisUrl: Kind<Redacted.Redacted<string>> = secretKind(
+  'a URL that begins with redis://, redis+sentinel:// or redis+cluster://, or the same with rediss for TLS',
+  (text) =>
+    hasOuterSpace(text)
+      ? Result.fail('begins or ends with a space')
+      : Result.map(readRedisServers(text), () => text),
+)
 
 /** HTTP headers, of which one may be a password. */
 export const headers: Kind<Redacted.Redacted<Readonly<Record<string, string>>>> = secretKind(PAIRS, (text) =>

@@ -44,10 +44,10 @@ export const servers = inGroup('servers', {
     readBy: EVERYONE,
     doc: 'The most PostgreSQL connections of one process.',
   }),
-  redisUrl: required(kind.secretUrl('redis', 'rediss'), {
+  redisUrl: required(kind.redisUrl, {
     name: 'HUB_REDIS_URL',
     readBy: ['command-api', 'dispatcher', 'operations-api', 'hubctl', 'npm start'],
-    doc: "The server for counters, with TLS if the URL begins with `rediss://`: request rates, failed logins, flood windows, the hub's daily limit, the rate at the operator. Lost counters are rebuilt from PostgreSQL, and a lost rate is learned again.",
+    doc: "The Redis for counters: request rates, failed logins, flood windows, the hub's daily limit, the rate at the operator. `rediss` is with TLS. For Sentinels and a cluster, the URL names [several hosts](deploying.md#redis-sentinel-and-redis-cluster). Lost counters are rebuilt from PostgreSQL, and a lost rate is learned again.",
   }),
   redisPrefix: withDefault(kind.string(), 'hub:', {
     name: 'HUB_REDIS_PREFIX',
