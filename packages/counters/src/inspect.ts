@@ -1,10 +1,18 @@
 /** Diagnostics of Redis for hub staff: version, role, latency and clock. */
+import { type RedisServers, redisServers } from '@hub/config'
 import { Data, Effect, Redacted } from 'effect'
-import { Redis } from 'ioredis'
+import type { Redis } from 'ioredis'
+import { ask, type ClientOptions } from './client.ts'
+import { findOwners, primariesOf } from './cluster.ts'
+import { unreachable } from './failures.ts'
+import { refusalOf } from './first-answer.ts'
 import { keyNames } from './keys.ts'
-import { codeOf } from './link.ts'
-import { infoField, unusableMode } from './server-info.ts'
+import type { CountersUnavailable } from './port.ts'
+import { askAllSentinels } from './sentinels.ts'
+import { infoField, type ServerKind, unusableMode } from './server-info.ts'
+import { slotOf } from './slots.ts'
 
+/** Of a cluster: what is worst of all its primaries. */
 export interface RedisState {
   readonly version: string
   /** `master`, `slave`, or another role that Redis reports. */
@@ -17,6 +25,10 @@ export interface RedisState {
   readonly clockMs: number
   /** Messages that the hub has accepted on `day`, according to Redis. */
   readonly today: number
+  /** The number of primaries, if it is a cluster. */
+  readonly primaries: number | null
+  /** How many of the Sentinels answer, if the settings name Sentinels. */
+  readonly sentinels: { readonly answering: number; readonly all: number } | null
 }
 
 /** The server did not answer, or is not a Redis server. */
@@ -27,55 +39,90 @@ export class RedisUnusable extends Data.TaggedError('RedisUnusable')<{
   override readonly message = this.detail
 }
 
-const CONNECT_WITHIN_MS = 2000
+/** The deadline of each step, ms. */
+const STEP_MS = 2000
 
-/** Reads the state once, over its own connection. The caller sets a timeout. */
+const readServer =
+  (kind: ServerKind, dailyKey: string | null) =>
+  async (redis: Redis): Promise<RedisState | { readonly unusable: string }> => {
+    const info = await redis.info()
+    const mode = unusableMode(info, kind)
+    // A replica answers, and its role says what is wrong.
+    if (mode !== null && mode !== 'READONLY') return { unusable: mode }
+    const before = Date.now()
+    const startedAt = performance.now()
+    const [seconds, microseconds] = await redis.time()
+    const latencyMs = performance.now() - startedAt
+    const redisMs = Number(seconds) * 1000 + Number(microseconds) / 1000
+    const policy = await redis.config('GET', 'maxmemory-policy').catch(() => null)
+    const today = dailyKey === null ? null : await redis.get(dailyKey)
+    return {
+      version: infoField(info, 'redis_version'),
+      role: infoField(info, 'role'),
+      evictionPolicy: Array.isArray(policy) && typeof policy[1] === 'string' ? policy[1] : null,
+      latencyMs,
+      clockMs: redisMs - (before + latencyMs / 2),
+      today: Number(today ?? 0),
+      primaries: null,
+      sentinels: null,
+    }
+  }
+
+/** `dailyKey`: `null` if another node has it. */
+const readState = (url: string, asking: ClientOptions, kind: ServerKind, dailyKey: string | null) =>
+  Effect.flatMap(ask(url, asking, readServer(kind, dailyKey)), (state) =>
+    'unusable' in state ? Effect.fail(unreachable(state.unusable)) : Effect.succeed(state),
+  )
+
+/** What is worst of both. */
+const worse = (one: RedisState, other: RedisState): RedisState => ({
+  version: one.version < other.version ? one.version : other.version,
+  role: one.role === 'master' ? other.role : one.role,
+  evictionPolicy: one.evictionPolicy === 'noeviction' ? other.evictionPolicy : one.evictionPolicy,
+  latencyMs: Math.max(one.latencyMs, other.latencyMs),
+  clockMs: Math.abs(one.clockMs) > Math.abs(other.clockMs) ? one.clockMs : other.clockMs,
+  today: one.today + other.today,
+  primaries: null,
+  sentinels: null,
+})
+
+const read = (servers: RedisServers, dailyKey: string): Effect.Effect<RedisState, CountersUnavailable> => {
+  const tlsName = servers.form === 'single' ? null : servers.tlsName
+  const asking = { name: 'hubctl', stepMs: STEP_MS, tlsName }
+  switch (servers.form) {
+    case 'single':
+      return readState(servers.url, asking, 'single', dailyKey)
+    case 'sentinel':
+      return Effect.gen(function* () {
+        // All of them, so that one that is away shows before a failover needs it.
+        const [named, failed] = yield* askAllSentinels(servers, asking)
+        const url = named[0]
+        if (url === undefined) return yield* refusalOf(failed) ?? unreachable('SENTINELS_AWAY')
+        const state = yield* readState(url, asking, 'single', dailyKey)
+        const sentinels = { answering: named.length, all: servers.sentinels.length }
+        return { ...state, sentinels }
+      })
+    case 'cluster':
+      return Effect.gen(function* () {
+        const owners = yield* findOwners(servers, servers.nodes, asking)
+        const primaries = primariesOf(owners)
+        const own = owners[slotOf(dailyKey)]
+        const states = yield* Effect.forEach(
+          primaries,
+          (url) => readState(url, asking, 'node', url === own ? dailyKey : null),
+          { concurrency: 'unbounded' },
+        )
+        return { ...states.reduce(worse), primaries: primaries.size }
+      })
+  }
+}
+
+/** Reads the state once, over its own connections. The caller sets a timeout. */
 export const readRedis = (options: {
   readonly url: Redacted.Redacted<string>
   readonly prefix: string
   readonly day: string
 }): Effect.Effect<RedisState, RedisUnusable> =>
-  Effect.acquireUseRelease(
-    Effect.sync(() => {
-      const redis = new Redis(Redacted.value(options.url), {
-        connectionName: 'hubctl',
-        lazyConnect: true,
-        retryStrategy: () => null,
-        maxRetriesPerRequest: 0,
-        connectTimeout: CONNECT_WITHIN_MS,
-        protocol: 2,
-        disableClientInfo: true,
-      })
-      // This event comes before the failure of the waiting call, and names the cause.
-      let firstError: unknown = null
-      redis.on('error', (error: unknown) => (firstError ??= error))
-      return { redis, cause: () => firstError }
-    }),
-    ({ cause, redis }) =>
-      Effect.tryPromise({
-        try: async (): Promise<RedisState> => {
-          await redis.connect()
-          const info = await redis.info()
-          const mode = unusableMode(info)
-          if (mode !== null) throw new RedisUnusable({ detail: mode })
-          const before = Date.now()
-          const startedAt = performance.now()
-          const [seconds, microseconds] = await redis.time()
-          const latencyMs = performance.now() - startedAt
-          const redisMs = Number(seconds) * 1000 + Number(microseconds) / 1000
-          const policy = await redis.config('GET', 'maxmemory-policy').catch(() => null)
-          const today = await redis.get(keyNames(options.prefix).daily(options.day))
-          return {
-            version: infoField(info, 'redis_version'),
-            role: infoField(info, 'role'),
-            evictionPolicy: Array.isArray(policy) && typeof policy[1] === 'string' ? policy[1] : null,
-            latencyMs,
-            clockMs: redisMs - (before + latencyMs / 2),
-            today: Number(today ?? 0),
-          }
-        },
-        catch: (error) =>
-          error instanceof RedisUnusable ? error : new RedisUnusable({ detail: codeOf(cause() ?? error) }),
-      }),
-    ({ redis }) => Effect.sync(() => redis.disconnect()),
+  read(redisServers(Redacted.value(options.url)), keyNames(options.prefix).daily(options.day)).pipe(
+    Effect.mapError(({ detail }) => new RedisUnusable({ detail })),
   )

@@ -25,8 +25,18 @@ export const unavailable = counter(
 
 const latency = gauge(
   'hub_redis_latency_seconds',
-  'The smoothed time of a call to Redis, or how long its next answer has been due, in seconds.',
+  'The smoothed time of a call to Redis, or how long its next answer has been due, in seconds, of the slowest connection in use.',
 )
 const context = Context.empty()
-/** `ms`: milliseconds. */
-export const showLatency = (ms: number): void => latency.updateUnsafe(ms / 1000, context)
+
+/** Of the connections with calls in progress, milliseconds: those to the nodes of a cluster differ. */
+const shown = new Map<object, number>()
+
+/** Shows the slowest connection. `ms`: milliseconds. */
+export const showLatency = (connection: object, ms: number): void => {
+  shown.set(connection, ms)
+  latency.updateUnsafe(Math.max(...shown.values()) / 1000, context)
+}
+
+/** The connection has no calls in progress, or is closed. The last value stays until the next call. */
+export const forgetLatency = (connection: object): void => void shown.delete(connection)

@@ -3,8 +3,9 @@ import { randomUUID } from 'node:crypto'
 import { settings } from '@hub/config'
 import { type Config, Effect, Exit, Layer, type Redacted, Schedule, Stream } from 'effect'
 import { gateAddress } from './address.ts'
+import { get, PING, script } from './command.ts'
 import { bucketOf, BUCKETS, keyNames, TTL } from './keys.ts'
-import { type Link, makeLink, type RunScript } from './link.ts'
+import { makeLink } from './link.ts'
 import { unavailable } from './metrics.ts'
 import {
   ATTEMPT_LEASE_MS,
@@ -96,7 +97,8 @@ interface TokenRequests {
 
 const EMPTY = new CountersUnavailable({ reason: 'empty', detail: 'generation' })
 
-const isReady = (generation: string | null): boolean => generation !== null && generation.startsWith('ready:')
+const isReady = (generation: unknown): boolean =>
+  typeof generation === 'string' && generation.startsWith('ready:')
 
 /** Opens the counters until the scope closes. A process also starts without Redis. */
 export const makeRedisCounters = Effect.fnUntraced(function* (options: RedisCountersOptions) {
@@ -105,14 +107,14 @@ export const makeRedisCounters = Effect.fnUntraced(function* (options: RedisCoun
   const now = (): string => (clock === undefined ? '' : String(clock()))
   let buffered: Array<FloodAcceptance> = []
 
-  const link: Link = yield* makeLink({
+  const link = yield* makeLink({
     url: options.url,
     name: options.name ?? 'hub',
     onAvailable: Effect.suspend(() => writeBuffered),
     deadlineMs: options.deadlineMs,
   })
 
-  const reserveChunk = (run: RunScript, bucket: number, chunk: ReadonlyArray<Indexed<FloodRequest>>) => {
+  const reserveChunk = (bucket: number, chunk: ReadonlyArray<Indexed<FloodRequest>>) => {
     // Nearly always one set: the settings of an account rarely change.
     const sets = new Map<string, number>()
     const limits: Array<number> = []
@@ -130,7 +132,7 @@ export const makeRedisCounters = Effect.fnUntraced(function* (options: RedisCoun
       names.push(keys.flood(bucket, item))
       asked.push(item.reservationId, set)
     }
-    return run('reserveFlood', names, [
+    return script('reserveFlood', names, [
       now(),
       RESERVATION_LEASE_MS,
       TTL.floodMs,
@@ -142,7 +144,7 @@ export const makeRedisCounters = Effect.fnUntraced(function* (options: RedisCoun
 
   /** Runs a script on the reservations of each bucket. `args`: the arguments of one reservation. */
   const onReservations = <A extends FloodReservation>(
-    script: 'confirmFlood' | 'releaseFlood',
+    name: 'confirmFlood' | 'releaseFlood',
     items: ReadonlyArray<A>,
     first: ReadonlyArray<number>,
     args: (item: A) => ReadonlyArray<string | number>,
@@ -150,14 +152,14 @@ export const makeRedisCounters = Effect.fnUntraced(function* (options: RedisCoun
     items.length === 0
       ? Effect.void
       : Effect.asVoid(
-          link.call('flood', 'background', (run) =>
-            Promise.all(
-              chunksOf(items).map(([bucket, chunk]) =>
-                run(
-                  script,
-                  [keys.reserved(bucket), ...chunk.map(({ item }) => keys.flood(bucket, item))],
-                  [now(), ...first, ...chunk.flatMap(({ item }) => args(item))],
-                ),
+          link.callAll(
+            'flood',
+            'background',
+            chunksOf(items).map(([bucket, chunk]) =>
+              script(
+                name,
+                [keys.reserved(bucket), ...chunk.map(({ item }) => keys.flood(bucket, item))],
+                [now(), ...first, ...chunk.flatMap(({ item }) => args(item))],
               ),
             ),
           ),
@@ -192,27 +194,25 @@ export const makeRedisCounters = Effect.fnUntraced(function* (options: RedisCoun
     written && buffered.length > 0 ? writeBuffered : Effect.void,
   )
 
-  const generations = link.call('flood', 'background', (_run, redis) =>
-    Promise.all(Array.from({ length: BUCKETS }, (_, bucket) => redis.get(keys.generation(bucket)))),
+  const generationKeys = Array.from({ length: BUCKETS }, (_, bucket) => keys.generation(bucket))
+
+  const areReady = Effect.map(link.callAll('flood', 'background', generationKeys.map(get)), (all) =>
+    all.every(isReady),
   )
 
-  const onAllBuckets = (script: 'beginBuilding' | 'finishBuilding', token: string) =>
+  const onAllBuckets = (name: 'beginBuilding' | 'finishBuilding', token: string) =>
     Effect.map(
-      link.call('flood', 'background', (run) =>
-        Promise.all(
-          Array.from({ length: BUCKETS }, (_, bucket) =>
-            run(script, [keys.generation(bucket)], [now(), token]),
-          ),
-        ),
+      link.callAll(
+        'flood',
+        'background',
+        generationKeys.map((key) => script(name, [key], [now(), token])),
       ),
       (answers) => answers.every((ready) => ready === 1),
     )
 
   const takeLock = (token: string) =>
     Effect.map(
-      link.call('flood', 'background', (run) =>
-        run('holdLock', [keys.rebuild], [now(), token, TTL.rebuildMs]),
-      ),
+      link.call('flood', 'background', script('holdLock', [keys.rebuild], [now(), token, TTL.rebuildMs])),
       (held) => held === 1,
     )
 
@@ -227,8 +227,10 @@ export const makeRedisCounters = Effect.fnUntraced(function* (options: RedisCoun
     const all = [...tokens.values()]
     tokens = new Map()
     for (const { keyId, limit, resume } of all) {
-      const taken = link.call('rate', 'quick', (run) =>
-        run('takeToken', [keys.rate(keyId)], [now(), limit, TTL.rateMs, resume.length]),
+      const taken = link.call(
+        'rate',
+        'quick',
+        script('takeToken', [keys.rate(keyId)], [now(), limit, TTL.rateMs, resume.length]),
       )
       fork(
         Effect.map(Effect.exit(taken), (exit) => {
@@ -263,7 +265,7 @@ export const makeRedisCounters = Effect.fnUntraced(function* (options: RedisCoun
     failedLogins: {
       check: (address) =>
         Effect.map(
-          link.call('logins', 'quick', (run) => run('checkGate', [keys.gate(gateAddress(address))], [now()])),
+          link.call('logins', 'quick', script('checkGate', [keys.gate(gateAddress(address))], [now()])),
           (wait) =>
             wait === 0
               ? { allowed: true }
@@ -271,8 +273,10 @@ export const makeRedisCounters = Effect.fnUntraced(function* (options: RedisCoun
         ),
       begin: (address, attempt) =>
         Effect.map(
-          link.call('logins', 'quick', (run) =>
-            run('beginLogin', loginKeys(address), [now(), attempt, ATTEMPT_LEASE_MS]),
+          link.call(
+            'logins',
+            'quick',
+            script('beginLogin', loginKeys(address), [now(), attempt, ATTEMPT_LEASE_MS]),
           ),
           (wait) =>
             Number(wait) === 0
@@ -283,8 +287,10 @@ export const makeRedisCounters = Effect.fnUntraced(function* (options: RedisCoun
         ),
       end: (address, attempt, result) =>
         Effect.asVoid(
-          link.call('logins', 'quick', (run) =>
-            run('endLogin', loginKeys(address), [now(), attempt, result, TTL.gateMs]),
+          link.call(
+            'logins',
+            'quick',
+            script('endLogin', loginKeys(address), [now(), attempt, result, TTL.gateMs]),
           ),
         ),
     },
@@ -292,8 +298,10 @@ export const makeRedisCounters = Effect.fnUntraced(function* (options: RedisCoun
     reserveFlood: Effect.fnUntraced(function* (items) {
       if (items.length === 0) return []
       const chunks = chunksOf(items)
-      const answers = yield* link.call('flood', 'verdict', (run) =>
-        Promise.all(chunks.map(([bucket, chunk]) => reserveChunk(run, bucket, chunk))),
+      const answers = yield* link.callAll(
+        'flood',
+        'verdict',
+        chunks.map(([bucket, chunk]) => reserveChunk(bucket, chunk)),
       )
       const verdicts: Array<FloodVerdict> = []
       for (const [i, [, chunk]] of chunks.entries()) {
@@ -316,38 +324,38 @@ export const makeRedisCounters = Effect.fnUntraced(function* (options: RedisCoun
 
     daily: {
       stopped: (day, limit) =>
-        Effect.map(
-          link.call('daily', 'quick', (_run, redis) => redis.get(keys.daily(day))),
-          (total) => Number(total ?? 0) >= limit,
-        ),
+        Effect.map(link.call('daily', 'quick', get(keys.daily(day))), (total) => Number(total ?? 0) >= limit),
       count: (day, messages) =>
         Effect.map(
-          link.call('daily', 'background', (run) =>
-            run('countDaily', [keys.daily(day)], [now(), messages, TTL.dailyMs]),
+          link.call(
+            'daily',
+            'background',
+            script('countDaily', [keys.daily(day)], [now(), messages, TTL.dailyMs]),
           ),
           Number,
         ),
       raise: (day, total) =>
         Effect.asVoid(
-          link.call('daily', 'background', (run) =>
-            run('raiseDaily', [keys.daily(day)], [now(), total, TTL.dailyMs]),
+          link.call(
+            'daily',
+            'background',
+            script('raiseDaily', [keys.daily(day)], [now(), total, TTL.dailyMs]),
           ),
         ),
     },
 
-    ping: Effect.asVoid(link.call('flood', 'verdict', (_run, redis) => redis.ping())),
+    ping: Effect.asVoid(link.call('flood', 'verdict', PING)),
 
     generation: {
-      state: Effect.flatMap(generations, (all) =>
-        all.every(isReady)
+      state: Effect.flatMap(areReady, (ready) =>
+        ready
           ? Effect.succeed('ready' as const)
-          : Effect.map(
-              link.call('flood', 'background', (_run, redis) => redis.get(keys.rebuild)),
-              (holder) => (holder === null ? ('empty' as const) : ('rebuilding' as const)),
+          : Effect.map(link.call('flood', 'background', get(keys.rebuild)), (holder) =>
+              holder === null ? ('empty' as const) : ('rebuilding' as const),
             ),
       ),
       rebuild: Effect.fnUntraced(function* (acceptances) {
-        if ((yield* generations).every(isReady)) return 'ready' as const
+        if (yield* areReady) return 'ready' as const
         const token = randomUUID()
         if (!(yield* takeLock(token))) return 'elsewhere' as const
         let renewed = performance.now()
@@ -377,7 +385,7 @@ export const makeRedisCounters = Effect.fnUntraced(function* (options: RedisCoun
           // If this fails, the lock expires.
           Effect.ensuring(
             Effect.ignore(
-              link.call('flood', 'background', (run) => run('dropLock', [keys.rebuild], [now(), token])),
+              link.call('flood', 'background', script('dropLock', [keys.rebuild], [now(), token])),
             ),
           ),
         )

@@ -1,6 +1,7 @@
 /** The shared texts in Redis: a compare-and-set, repeated until no other process was faster. */
 import { settings } from '@hub/config'
 import { type Config, Effect, Layer, type Scope } from 'effect'
+import { script } from '../command.ts'
 import { keyNames } from '../keys.ts'
 import { makeLink } from '../link.ts'
 import { CountersUnavailable } from '../port.ts'
@@ -34,16 +35,15 @@ export const makeRedisSharedTexts = (
     })
 
     const readKey = (key: string) =>
-      Effect.map(
-        link.call('shared', 'quick', (run) => run('readText', [key], [time()])),
-        readFrom,
-      )
+      Effect.map(link.call('shared', 'quick', script('readText', [key], [time()])), readFrom)
 
     /** Writes the text if it is still the expected one, and otherwise returns the current one. */
     const write = (key: string, expected: string | null, text: string, ttlMs: number) =>
       Effect.map(
-        link.call('shared', 'quick', (run) =>
-          run('writeText', [key], [time(), expected === null ? 0 : 1, expected ?? '', text, ttlMs]),
+        link.call(
+          'shared',
+          'quick',
+          script('writeText', [key], [time(), expected === null ? 0 : 1, expected ?? '', text, ttlMs]),
         ),
         (answer) => (answer === null ? null : readFrom(answer)),
       )
