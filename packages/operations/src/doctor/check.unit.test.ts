@@ -102,7 +102,7 @@ describe('checks', () => {
           'does not answer (ECONNREFUSED) Mend server.',
           'cannot be checked: the request failed (KafkaJSProtocolError NOT_COORDINATOR) Mend request.',
           'refuses the settings (28P01) PostgreSQL refuses the user or the password. Correct HUB_DATABASE_URL.',
-          'HUB_REDIS_URL is not set. Expected: a URL that begins with redis:// or rediss://. Set it as docs/configuration.md says.',
+          'HUB_REDIS_URL is not set. Expected: a URL that begins with redis://, redis+sentinel:// or redis+cluster://, or the same with rediss for TLS. Set it as docs/configuration.md says.',
           'cannot be checked Mend defect.',
         ],
       )

@@ -1,6 +1,6 @@
 /** Checks of PostgreSQL, Redis and Kafka: reachability, role, latency and clock. */
 import { settings } from '@hub/config'
-import { readRedis, utcDay } from '@hub/counters'
+import { readRedis, type RedisState, utcDay } from '@hub/counters'
 import { kafkaConnectionConfig, describeCluster } from '@hub/kafka'
 import { CLOCK_TOLERANCE_MS, databaseClock, makeSql, migrationStatus, Sql } from '@hub/store'
 import { acceptsConnection } from '@hub/telemetry'
@@ -109,6 +109,41 @@ const migrations: Check = {
   ),
 }
 
+const redisTitle = ({ primaries, sentinels, version }: RedisState): string => {
+  if (primaries !== null) return `${version}, a cluster of ${primaries} primaries`
+  return sentinels === null ? version : `${version}, the primary of ${sentinels.all} Sentinels`
+}
+
+/** The finding about a Redis that answers. */
+export const assessRedis = (state: RedisState): Outcome => {
+  const { evictionPolicy, primaries, role, sentinels, version } = state
+  const facts = {
+    version,
+    role,
+    eviction_policy: evictionPolicy,
+    primaries,
+    sentinels: sentinels?.answering ?? null,
+  }
+  if (role !== 'master') {
+    return problem(`${version}, is a replica and refuses writes`, 'Set HUB_REDIS_URL to the primary.', facts)
+  }
+  if (evictionPolicy !== null && evictionPolicy !== 'noeviction') {
+    return problem(
+      `${version}, can evict counters (${evictionPolicy})`,
+      'Set maxmemory-policy to noeviction. Otherwise flood windows are lost silently.',
+      facts,
+    )
+  }
+  if (sentinels !== null && sentinels.answering < sentinels.all) {
+    return problem(
+      `${version}, but only ${sentinels.answering} of ${sentinels.all} Sentinels know where it is`,
+      'Start the others, or correct HUB_REDIS_URL.',
+      facts,
+    )
+  }
+  return assess(redisTitle(state), state, facts)
+}
+
 const redis: Check = {
   subject: REDIS,
   needs: [],
@@ -117,23 +152,7 @@ const redis: Check = {
     const url = yield* settings.redisUrl.config
     const prefix = yield* settings.redisPrefix.config
     const day = utcDay(yield* Clock.currentTimeMillis)
-    const { evictionPolicy, role, version, ...measured } = yield* readRedis({ url, prefix, day })
-    const facts = { version, role, eviction_policy: evictionPolicy }
-    if (role !== 'master') {
-      return problem(
-        `${version}, is a replica and refuses writes`,
-        'Set HUB_REDIS_URL to the primary.',
-        facts,
-      )
-    }
-    if (evictionPolicy !== null && evictionPolicy !== 'noeviction') {
-      return problem(
-        `${version}, can evict counters (${evictionPolicy})`,
-        'Set maxmemory-policy to noeviction. Otherwise flood windows are lost silently.',
-        facts,
-      )
-    }
-    return assess(version, measured, facts)
+    return assessRedis(yield* readRedis({ url, prefix, day }))
   }),
 }
 
