@@ -31,7 +31,7 @@ const CONCURRENT = [
   'test/operating/{restore,transit,upgrade}.e2e.test.ts',
   'test/privacy/**/*.e2e.test.ts',
   'test/read-models/**/*.e2e.test.ts',
-  'test/chaos/{dead-connections,kafka-outage,poison-records,rate-without-redis}.e2e.test.ts',
+  'test/chaos/{dead-connections,kafka-outage,poison-records,rate-without-redis,redis-failover}.e2e.test.ts',
   'test/chaos/crash-matrix/**/*.e2e.test.ts',
   'test/histories/**/*.e2e.test.ts',
 ]

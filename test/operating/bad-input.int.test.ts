@@ -26,6 +26,7 @@ import { Redis } from 'ioredis'
 import { createServer } from 'smpp'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Program as Running, startProgram } from '../support/program.ts'
+import { redisServers } from '../support/redis-servers.ts'
 import { type SecuredKafka, startSecuredKafka } from '../support/secured-kafka.ts'
 
 const PARTITIONS = '3'
@@ -255,6 +256,33 @@ describe('a wrong password', () => {
     )
     await stop(process)
     smsc.close()
+  })
+})
+
+describe('Redis Sentinels', () => {
+  it('that do not know the name: command-api is not ready until they do', async () => {
+    const servers = await redisServers()
+    const sentinel = await servers.startSentinel(await freePort(), [])
+    const process = await expectNotReady(
+      'command-api',
+      {
+        HUB_REDIS_URL: `redis+sentinel://${NAME}:${PASSWORD}@127.0.0.1:${sentinel.port}/hub`,
+        HUB_PLAINTEXT_SERVERS: 'redis',
+      },
+      /The Sentinels do not know a primary of this name\. Correct the name at the end of HUB_REDIS_URL\./u,
+      'redis',
+    )
+    const { hostname, port } = new URL(testRedisUrl())
+    await sentinel.client.call('SENTINEL', 'MONITOR', 'hub', hostname, port || '6379', '1')
+    await eventually(async () => (await process.failing()).length === 0, WITHIN)
+    await stop(process)
+    await servers.stop()
+  })
+
+  it('without TLS are refused in production, also on the same machine', async () => {
+    const change = { HUB_REDIS_URL: 'redis+sentinel://127.0.0.1/hub' }
+    const expected = /HUB_REDIS_URL allows connections over a network without verified TLS/u
+    expect(linesOf(await runToEnd('command-api', change, 1), expected)).toHaveLength(1)
   })
 })
 

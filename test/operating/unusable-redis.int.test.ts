@@ -1,64 +1,32 @@
-/** A node of a Redis Cluster, and a Sentinel: the hub does not use them, and says why. */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+/** Servers that answer, and that the address does not fit: the hub does not use them, and says why. */
 import { assert, describe, it } from '@effect/vitest'
 import { connectionFault } from '@hub/config'
 import { makeRedisCounters, readRedis } from '@hub/counters'
-import { ensureJars, findRedis, freePortBase, isRedisReady, readSettings, STACK_JARS } from '@hub/local-stack'
-import { eventually } from '@hub/testkit'
-import { Effect, Redacted } from 'effect'
+import { freePortBase } from '@hub/local-stack'
+import { eventually, faultProxy } from '@hub/testkit'
+import { Effect, Redacted, Schedule, Stream } from 'effect'
 import { afterAll, beforeAll } from 'vitest'
-import { type Program, startProgram } from '../support/program.ts'
+import { type RedisServers, redisServers } from '../support/redis-servers.ts'
 
-/** The test runner has already downloaded the files for its own server. */
-const JARS_WITHIN_MS = 60_000
-
-let folder: string
-let servers: ReadonlyArray<Program>
-let cluster: Redacted.Redacted<string>
-let sentinel: Redacted.Redacted<string>
+let servers: RedisServers
+let port: number
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'hub-unusable-redis-'))
-  const { cacheDir } = readSettings(process.env)
-  const program = await findRedis(process.env, () =>
-    ensureJars(STACK_JARS, cacheDir, process.env, () => {}, AbortSignal.timeout(JARS_WITHIN_MS)),
-  )
-  const port = await freePortBase()
-  const options = { bind: '127.0.0.1', port: String(port), dir: folder, save: '', 'cluster-enabled': 'yes' }
-  const file = join(folder, 'sentinel.conf')
-  writeFileSync(
-    file,
-    `bind 127.0.0.1\nport ${port + 1}\ndir ${folder}\nsentinel monitor hub 127.0.0.1 ${port} 1\n`,
-  )
-  servers = [
-    startProgram(
-      program,
-      Object.entries(options).flatMap(([name, value]) => [`--${name}`, value]),
-    ),
-    startProgram(program, [file, '--sentinel']),
-  ]
-  for (const [index, server] of servers.entries()) {
-    await eventually(() => {
-      if (!server.isRunning()) throw new Error(server.lines.join('\n'))
-      return isRedisReady(port + index)
-    })
-  }
-  cluster = Redacted.make(`redis://127.0.0.1:${port}`)
-  sentinel = Redacted.make(`redis://127.0.0.1:${port + 1}`)
+  servers = await redisServers()
+  port = await freePortBase()
+  await servers.start(port, { 'cluster-enabled': 'yes' })
+  await servers.startSentinel(port + 1, [`sentinel monitor hub 127.0.0.1 ${port} 1`])
 })
-afterAll(async () => {
-  for (const server of servers ?? []) await server.stop()
-  rmSync(folder, { recursive: true, force: true })
-})
+afterAll(() => servers?.stop())
+
+const urlOf = (at: number) => Redacted.make(`redis://127.0.0.1:${at}`)
 
 describe.each([
-  ['a node of a Redis Cluster', () => cluster, /Redis Cluster.*not support.*HUB_REDIS_URL/u],
-  ['a Sentinel', () => sentinel, /Redis Sentinel.*not support.*HUB_REDIS_URL/u],
-] as const)('%s', (_name, url, sentence) => {
+  ['a node of a Redis Cluster', 0, /node of a Redis Cluster\. Begin HUB_REDIS_URL with redis\+cluster:/u],
+  ['a Sentinel', 1, /Redis Sentinel\. Begin HUB_REDIS_URL with redis\+sentinel:/u],
+] as const)('%s at the address of one server', (_name, offset, sentence) => {
   it.live('is refused at the start, with a sentence', () =>
     Effect.gen(function* () {
-      const counters = yield* makeRedisCounters({ url: url() })
+      const counters = yield* makeRedisCounters({ url: urlOf(port + offset) })
       const error = yield* Effect.flip(counters.ping)
       const fault = connectionFault(error)
       assert.match(fault?.sentence ?? '', sentence)
@@ -68,8 +36,35 @@ describe.each([
 
   it.live('is refused by the diagnostics', () =>
     Effect.gen(function* () {
-      const error = yield* Effect.flip(readRedis({ url: url(), prefix: 'hub:', day: '2026-11-30' }))
+      const url = urlOf(port + offset)
+      const error = yield* Effect.flip(readRedis({ url, prefix: 'hub:', day: '2026-11-30' }))
       assert.match(connectionFault(error)?.sentence ?? '', sentence)
     }),
+  )
+})
+
+describe('a primary that becomes a replica', () => {
+  it.live('is not used any more: a new connection goes where the address leads to then', () =>
+    Effect.gen(function* () {
+      const [one, other] = [
+        yield* Effect.promise(() => servers.start(port + 2)),
+        yield* Effect.promise(() => servers.start(port + 3)),
+      ]
+      const proxy = yield* faultProxy(`redis://127.0.0.1:${one.port}`)
+      const counters = yield* makeRedisCounters({ url: Redacted.make(proxy.url), prefix: 'test:' })
+      yield* counters.generation.rebuild(Stream.empty)
+      // The connection stays open.
+      yield* Effect.promise(() => one.client.replicaof('127.0.0.1', other.port))
+      yield* Effect.promise(() =>
+        eventually(async () => (await one.client.info('replication')).includes('master_link_status:up')),
+      )
+      const failure = yield* Effect.flip(counters.daily.count('2026-11-30', 1))
+      assert.deepInclude(failure, { reason: 'unreachable', detail: 'READONLY' })
+      proxy.retarget(`redis://127.0.0.1:${other.port}`)
+      assert.strictEqual(
+        yield* Effect.retry(counters.daily.count('2026-11-30', 1), Schedule.spaced('50 millis')),
+        1,
+      )
+    }).pipe(Effect.scoped),
   )
 })
