@@ -213,7 +213,17 @@ const values: Readonly<Record<string, Schema>> = {
     enabled: flag,
     dns: complete({ to: list }),
     ...each(
-      ['postgresql', 'kafka', 'tokenEndpoint', 'redis', 'traces', 'transit', 'operator', 'identityProvider'],
+      [
+        'postgresql',
+        'kafka',
+        'tokenEndpoint',
+        'redis',
+        'sentinels',
+        'traces',
+        'transit',
+        'operator',
+        'identityProvider',
+      ],
       () => to,
     ),
     ...each(['metrics', 'clients', 'staff'], () => from),

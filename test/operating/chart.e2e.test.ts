@@ -48,6 +48,14 @@ patches:
   - target: { kind: NetworkPolicy, name: hubctl }
     patch: |
       - { op: replace, path: /spec/egress/1/to/0/ipBlock/cidr, value: 198.51.100.0/28 }
+  # From docs/deploying.md, "Redis Sentinel and Redis Cluster".
+  - target: { kind: NetworkPolicy, name: command-api|dispatcher|operations-api|hubctl }
+    patch: |
+      - op: add
+        path: /spec/egress/-
+        value:
+          to: [{ namespaceSelector: { matchLabels: { kubernetes.io/metadata.name: hub-data } } }]
+          ports: [{ port: 26379 }]
   - target: { kind: ScaledObject, name: dispatcher }
     patch: |
       - { op: replace, path: /spec/maxReplicaCount, value: 12 }
@@ -61,7 +69,12 @@ patches:
       HUB_OPERATOR_SMPP_URL: 'smpps://team@smpp.operator.test:3550',
       HUB_OTLP_URL: 'http://otel-collector.monitoring:4318',
     },
-    networkPolicies: { operator: { to: [{ ipBlock: { cidr: '198.51.100.0/28' } }] } },
+    networkPolicies: {
+      operator: { to: [{ ipBlock: { cidr: '198.51.100.0/28' } }] },
+      sentinels: {
+        to: [{ namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'hub-data' } } }],
+      },
+    },
     apps: { dispatcher: { scaling: { max: 12, lag: { 'hub.accepted.otp.v1': 250 } } } },
   },
 }
@@ -328,6 +341,11 @@ const bad: ReadonlyArray<readonly [what: string, run: Run, expected: RegExp]> = 
     /at '\/secrets\/files\/0': value must be one of/u,
   ],
   [
+    'Sentinels without a port',
+    { values: [required, { networkPolicies: { sentinels: { port: null } } }] },
+    /at '\/networkPolicies\/sentinels': missing property 'port'/u,
+  ],
+  [
     'an identity provider that no policy permits',
     { values: [required, { networkPolicies: { identityProvider: { to: [] } } }] },
     /networkPolicies\.identityProvider\.to is empty/u,
@@ -512,7 +530,9 @@ const validated = onceOnly(async () => {
   // No package contains the definitions of Strimzi, CloudNativePG and the Redis operator.
   const documents = [
     ...example('secrets.yaml'),
-    ...example('redis.yaml').filter(({ apiVersion }) => String(apiVersion).startsWith('cert-manager.io/')),
+    ...['redis.yaml', 'redis-sentinel.yaml']
+      .flatMap(example)
+      .filter(({ apiVersion }) => String(apiVersion).startsWith('cert-manager.io/')),
   ]
   return validate({ ...Object.fromEntries(sets), [SECRETS]: { documents } }, folder)
 })
