@@ -25,11 +25,6 @@ export const slotOf = (key: string): number => {
   return crc16(encoder.encode(end > start + 1 ? key.slice(start + 1, end) : key)) % SLOTS
 }
 
-export interface Address {
-  readonly host: string
-  readonly port: number
-}
-
 /** The primary of a range of slots, both ends included. `host: null`: the one that was asked. */
 export interface SlotRange {
   readonly first: number
