@@ -27,8 +27,8 @@ export interface RedisState {
   readonly today: number
   /** The number of primaries, if it is a cluster. */
   readonly primaries: number | null
-  /** How many of the Sentinels answer, if the settings name Sentinels. */
-  readonly sentinels: { readonly answering: number; readonly all: number } | null
+  /** How many of the Sentinels name this server, if the settings name Sentinels. */
+  readonly sentinels: { readonly naming: number; readonly all: number } | null
 }
 
 /** The server did not answer, or is not a Redis server. */
@@ -74,11 +74,19 @@ const readState = (url: string, asking: ClientOptions, kind: ServerKind, dailyKe
     'unusable' in state ? Effect.fail(unreachable(state.unusable)) : Effect.succeed(state),
   )
 
-/** What is worst of both. */
+/** A policy that evicts is worst, then one that is not known. */
+const worsePolicy = (one: string | null, other: string | null): string | null => {
+  const evicts = [one, other].find((policy) => policy !== null && policy !== 'noeviction')
+  return evicts ?? (one === null ? null : other)
+}
+
+/** What is worst of both: for example the older version. */
 const worse = (one: RedisState, other: RedisState): RedisState => ({
-  version: one.version < other.version ? one.version : other.version,
+  // As numbers: 7.0 is older than 10.0.
+  version:
+    one.version.localeCompare(other.version, 'en', { numeric: true }) < 0 ? one.version : other.version,
   role: one.role === 'master' ? other.role : one.role,
-  evictionPolicy: one.evictionPolicy === 'noeviction' ? other.evictionPolicy : one.evictionPolicy,
+  evictionPolicy: worsePolicy(one.evictionPolicy, other.evictionPolicy),
   latencyMs: Math.max(one.latencyMs, other.latencyMs),
   clockMs: Math.abs(one.clockMs) > Math.abs(other.clockMs) ? one.clockMs : other.clockMs,
   today: one.today + other.today,
@@ -95,11 +103,10 @@ const read = (servers: RedisServers, dailyKey: string): Effect.Effect<RedisState
     case 'sentinel':
       return Effect.gen(function* () {
         // All of them, so that one that is away shows before a failover needs it.
-        const [named, failed] = yield* askAllSentinels(servers, asking)
-        const url = named[0]
-        if (url === undefined) return yield* refusalOf(failed) ?? unreachable('SENTINELS_AWAY')
+        const { failures, url, votes } = yield* askAllSentinels(servers, asking)
+        if (url === null) return yield* refusalOf(failures) ?? unreachable('SENTINELS_AWAY')
         const state = yield* readState(url, asking, 'single', dailyKey)
-        const sentinels = { answering: named.length, all: servers.sentinels.length }
+        const sentinels = { naming: votes, all: servers.sentinels.length }
         return { ...state, sentinels }
       })
     case 'cluster':

@@ -17,8 +17,8 @@ const DETAILS: Readonly<Record<string, string>> = {
   ERR: 'NO_SENTINEL',
 }
 
-/** The URL of the primary, according to one Sentinel. `stepMs`: the deadline of each step. */
-export const askSentinel = (
+/** The URL of the primary, according to one Sentinel. */
+const askSentinel = (
   { primary, urlOf }: Sentinels,
   url: string,
   options: ClientOptions,
@@ -47,18 +47,30 @@ export const findPrimary = (
     () => unreachable('SENTINELS_AWAY'),
   )
 
-/** Asks all Sentinels. Returns the URLs that they name, and the failures of the others. */
-export const askAllSentinels = (servers: Sentinels, options: ClientOptions) =>
-  Effect.partition(servers.sentinels, (url) => askSentinel(servers, url, options), {
-    concurrency: 'unbounded',
-  })
+interface Vote {
+  /** The server that most Sentinels name; `null`: none of them names one. */
+  readonly url: string | null
+  /** How many Sentinels name it. */
+  readonly votes: number
+  /** Of the Sentinels that name no server. */
+  readonly failures: ReadonlyArray<CountersUnavailable>
+}
 
-/**
- * The URL of the primary that more than half of the Sentinels name; `null`: there is none. One of them alone may not
- * know of a failover yet.
- */
+/** Asks all Sentinels. One of them alone may not know of a failover yet. */
+export const askAllSentinels = (servers: Sentinels, options: ClientOptions): Effect.Effect<Vote> =>
+  Effect.map(
+    Effect.partition(servers.sentinels, (url) => askSentinel(servers, url, options), {
+      concurrency: 'unbounded',
+    }),
+    ([named, failures]) => {
+      const votesFor = (url: string) => named.filter((one) => one === url).length
+      const votes = Math.max(0, ...named.map(votesFor))
+      return { url: named.find((url) => votesFor(url) === votes) ?? null, votes, failures }
+    },
+  )
+
+/** The URL of the primary that more than half of the Sentinels name; `null`: there is none. */
 export const agreedPrimary = (servers: Sentinels, options: ClientOptions): Effect.Effect<string | null> =>
-  Effect.map(askAllSentinels(servers, options), ([named]) => {
-    const votes = (url: string) => named.filter((one) => one === url).length
-    return named.find((url) => votes(url) > servers.sentinels.length / 2) ?? null
-  })
+  Effect.map(askAllSentinels(servers, options), ({ url, votes }) =>
+    votes > servers.sentinels.length / 2 ? url : null,
+  )

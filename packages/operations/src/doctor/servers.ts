@@ -122,7 +122,7 @@ export const assessRedis = (state: RedisState): Outcome => {
     role,
     eviction_policy: evictionPolicy,
     primaries,
-    sentinels: sentinels?.answering ?? null,
+    sentinels: sentinels?.naming ?? null,
   }
   if (role !== 'master') {
     return problem(`${version}, is a replica and refuses writes`, 'Set HUB_REDIS_URL to the primary.', facts)
@@ -134,10 +134,10 @@ export const assessRedis = (state: RedisState): Outcome => {
       facts,
     )
   }
-  if (sentinels !== null && sentinels.answering < sentinels.all) {
+  if (sentinels !== null && sentinels.naming < sentinels.all) {
     return problem(
-      `${version}, but only ${sentinels.answering} of ${sentinels.all} Sentinels know where it is`,
-      'Start the others, or correct HUB_REDIS_URL.',
+      `${version}, but only ${sentinels.naming} of ${sentinels.all} Sentinels say that it is the primary`,
+      'Start the others, wait for the end of a failover, or correct HUB_REDIS_URL.',
       facts,
     )
   }

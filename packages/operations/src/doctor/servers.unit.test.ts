@@ -16,8 +16,8 @@ const RIGHT: RedisState = {
 describe('the finding about Redis', () => {
   it.each<readonly [Partial<RedisState>, 'well' | 'ill', RegExp]>([
     [{}, 'well', /^7\.0\.15, answers in 1 ms/u],
-    [{ sentinels: { answering: 3, all: 3 } }, 'well', /^7\.0\.15, the primary of 3 Sentinels, answers in/u],
-    [{ sentinels: { answering: 2, all: 3 } }, 'ill', /only 2 of 3 Sentinels know where it is$/u],
+    [{ sentinels: { naming: 3, all: 3 } }, 'well', /^7\.0\.15, the primary of 3 Sentinels, answers in/u],
+    [{ sentinels: { naming: 2, all: 3 } }, 'ill', /only 2 of 3 Sentinels say that it is the primary$/u],
     [{ primaries: 3 }, 'well', /^7\.0\.15, a cluster of 3 primaries, answers in/u],
     [{ role: 'slave' }, 'ill', /is a replica and refuses writes$/u],
     [{ evictionPolicy: 'allkeys-lru' }, 'ill', /can evict counters \(allkeys-lru\)$/u],
