@@ -5,12 +5,13 @@
  * The map of slots is read again when a call tells that it is out of date: a node is not reached, or does not have the
  * key any more. Such a call fails, as while Redis is unavailable; nothing is sent twice.
  */
-import { connectionFault, type RedisServers } from '@hub/config'
+import type { RedisServers } from '@hub/config'
 import { Effect, Exit, Latch, Scope } from 'effect'
 import { ask, type ClientOptions } from './client.ts'
 import type { Command } from './command.ts'
 import { STARTING, toUnavailable, unreachable } from './failures.ts'
 import { firstAnswer } from './first-answer.ts'
+import { makeOutageLog } from './outage-log.ts'
 import type { CountersUnavailable } from './port.ts'
 import { makeServerLink, RETRY_EVERY_MS, type ServerLink, type ServerLinkOptions } from './server-link.ts'
 import { readSlotRanges, SLOTS, slotOf } from './slots.ts'
@@ -73,7 +74,7 @@ export const makeClusterLink = (
     /** Why the owners are not known. */
     let down: CountersUnavailable = STARTING
     const outdated = Latch.makeUnsafe(false)
-    let warnedOf = ''
+    const log = makeOutageLog('No node of the Redis Cluster says which nodes have the keys.')
 
     const openNode = Effect.fnUntraced(function* (url: string) {
       const own = yield* Scope.fork(scope)
@@ -91,28 +92,24 @@ export const makeClusterLink = (
     const refresh = Effect.gen(function* () {
       const known = [...new Set([...nodes.keys(), ...cluster.nodes])]
       const found = yield* findOwners(cluster, known, options.client)
+      // At once: a new node that does not answer must not delay the use of the others.
+      owners = found
+      log.end()
       const primaries = primariesOf(found)
       const opened = yield* Effect.forEach(
         [...primaries].filter((url) => !nodes.has(url)),
         openNode,
-        {
-          concurrency: 'unbounded',
-        },
+        { concurrency: 'unbounded' },
       )
       const gone = [...nodes].filter(([url]) => !primaries.has(url))
       nodes = new Map([...nodes, ...opened].filter(([url]) => primaries.has(url)))
-      owners = found
-      warnedOf = ''
       yield* Effect.forEach(gone, ([, node]) => Scope.close(node.scope, Exit.void), { discard: true })
       return opened.length > 0
     }).pipe(
       Effect.catch((cause) => {
         down = cause
         outdated.openUnsafe()
-        const sentence = connectionFault(cause)?.sentence ?? warnedOf
-        if (sentence === warnedOf) return Effect.succeed(false)
-        warnedOf = sentence
-        return Effect.as(Effect.logWarning(`counters: ${sentence}`), false)
+        return Effect.as(log.warn(cause), false)
       }),
     )
 

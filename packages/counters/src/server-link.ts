@@ -8,7 +8,6 @@
  *
  * A background loop reconnects, so no caller has to try. Each attempt asks anew which server it is.
  */
-import { connectionFault } from '@hub/config'
 import { Data, Effect, Latch, Schedule, type Scope } from 'effect'
 import type { Redis } from 'ioredis'
 import { type ClientOptions, CONNECT_STEP_MS, makeClient } from './client.ts'
@@ -17,6 +16,7 @@ import { type CallKind, Connection, LIMITS } from './connection.ts'
 import { now, withDeadline } from './deadline.ts'
 import { STARTING, toUnavailable, unreachable } from './failures.ts'
 import { replaced, type ReplacedReason } from './metrics.ts'
+import { makeOutageLog } from './outage-log.ts'
 import { CountersUnavailable } from './port.ts'
 import { SCRIPTS } from './scripts.ts'
 import { type ServerKind, unusableMode } from './server-info.ts'
@@ -79,7 +79,8 @@ export const makeServerLink = (options: ServerLinkOptions): Effect.Effect<Server
     let openedAt = Number.NEGATIVE_INFINITY
     /** Why there is no usable connection. */
     let down: CountersUnavailable = STARTING
-    let policyChecked = false
+    /** The URL of the server whose policy was checked: its successor may have another one. */
+    let policyOf: string | null = null
     const isNeeded = () => connection === null || connection.isSilent()
     const needed = Latch.makeUnsafe(true)
     const answering = Latch.makeUnsafe(false)
@@ -93,10 +94,10 @@ export const makeServerLink = (options: ServerLinkOptions): Effect.Effect<Server
       needed.openUnsafe()
     }
 
-    const checkPolicy = (redis: Redis) =>
+    const checkPolicy = (redis: Redis, url: string) =>
       withDeadline(() => redis.config('GET', 'maxmemory-policy'), CONNECT_STEP_MS).pipe(
         Effect.flatMap((answer) => {
-          policyChecked = true
+          policyOf = url
           const policy = Array.isArray(answer) ? String(answer[1]) : 'unknown'
           return policy === 'noeviction'
             ? Effect.void
@@ -153,7 +154,7 @@ export const makeServerLink = (options: ServerLinkOptions): Effect.Effect<Server
           CONNECT_STEP_MS,
         )
         const measured = now() - askedAt
-        if (!policyChecked) yield* checkPolicy(redis)
+        if (policyOf !== url) yield* checkPolicy(redis, url)
         return open(redis, url, new Map<string, string>(loaded), measured)
       }).pipe(
         Effect.onError(() => Effect.sync(() => redis.disconnect())),
@@ -161,21 +162,15 @@ export const makeServerLink = (options: ServerLinkOptions): Effect.Effect<Server
       )
     })
 
-    let warnedOf = ''
-    /** Once for each cause of an outage: attempts follow each other quickly. */
-    const warnOfFault = (cause: CountersUnavailable) => {
-      const sentence = connectionFault(cause)?.sentence ?? warnedOf
-      if (sentence === warnedOf) return Effect.void
-      warnedOf = sentence
-      return Effect.logWarning(`counters: ${sentence}`)
-    }
+    // The loop below logs each outage.
+    const log = makeOutageLog()
 
     /** Replaces the connection in use. */
     const use = (opened: Connection, cause: CountersUnavailable) => {
       if (connection !== null) disconnect(connection, cause)
       connection = opened
       openedAt = now()
-      warnedOf = ''
+      log.end()
       opened.redis.on('close', () => disconnect(opened, toUnavailable(null)))
     }
 
@@ -183,7 +178,7 @@ export const makeServerLink = (options: ServerLinkOptions): Effect.Effect<Server
       Effect.map((opened) => use(opened, silent)),
       Effect.catch((cause) => {
         down = cause.reason === 'timeout' ? connectTimedOut : cause
-        return Effect.andThen(warnOfFault(cause), Effect.fail(new ConnectFailed({ cause })))
+        return Effect.andThen(log.warn(cause), Effect.fail(new ConnectFailed({ cause })))
       }),
     )
 
