@@ -179,19 +179,30 @@ export const makeRedisCounters = Effect.fnUntraced(function* (options: RedisCoun
           ).pipe(Effect.annotateLogs({ messages: dropped, reason: cause.reason }))
     })
 
-  /** Writes the items and some buffered ones, or buffers all. True if they were written. */
+  /** Writes the items and some buffered ones, and buffers what was not written. True if all were written. */
   const writeOrBuffer = (items: ReadonlyArray<FloodAcceptance>): Effect.Effect<boolean> =>
     Effect.suspend(() => {
       const earlier = buffered.splice(0, WRITE_CHUNK)
       const all = earlier.length === 0 ? items : [...earlier, ...items]
-      return write(all).pipe(
-        Effect.as(true),
-        Effect.catch((cause) => Effect.as(buffer(all, cause), false)),
+      // Each chunk by itself: in a cluster, the nodes of the others may answer.
+      return Effect.partition(
+        chunksOf(all).map(([, chunk]) => chunk.map(({ item }) => item)),
+        (chunk) => Effect.mapError(write(chunk), (cause) => ({ cause, chunk })),
+        { concurrency: 'unbounded' },
+      ).pipe(
+        Effect.flatMap(([, failures]) => {
+          const [first] = failures
+          if (first === undefined) return Effect.succeed(true)
+          const unwritten = failures.flatMap(({ chunk }) => chunk)
+          return Effect.as(buffer(unwritten, first.cause), false)
+        }),
       )
     })
 
-  const writeBuffered: Effect.Effect<void> = Effect.flatMap(writeOrBuffer([]), (written) =>
-    written && buffered.length > 0 ? writeBuffered : Effect.void,
+  const writeBuffered: Effect.Effect<void> = Effect.flatMap(
+    // A node that leaves the cluster ends its loop, which must not lose them.
+    Effect.uninterruptible(writeOrBuffer([])),
+    (written) => (written && buffered.length > 0 ? writeBuffered : Effect.void),
   )
 
   const generationKeys = Array.from({ length: BUCKETS }, (_, bucket) => keys.generation(bucket))
