@@ -19,7 +19,7 @@ import {
 } from '@hub/counters/testing'
 import { freePortBase } from '@hub/local-stack'
 import { eventually } from '@hub/testkit'
-import { Context, Effect, Exit, Layer, Redacted, Schedule, Scope, Stream } from 'effect'
+import { Context, Effect, Exit, Layer, Logger, Redacted, Schedule, Scope, Stream } from 'effect'
 import type { Redis } from 'ioredis'
 import { afterAll, beforeAll, beforeEach } from 'vitest'
 import {
@@ -35,6 +35,7 @@ const START = 1_795_000_000_000
 /** The suites check results, not times: a busy machine may answer later than after 250 ms. */
 const DEADLINE_MS = 30_000
 const PASSWORD = 'cluster-password'
+const DAY = '2026-11-30'
 
 const scope = Effect.runSync(Scope.make())
 let servers: RedisServers
@@ -153,7 +154,7 @@ const soon = <A, E>(effect: Effect.Effect<A, E>) => Effect.retry(effect, Schedul
 /** Counters that have accepted a message of each account. */
 const open = Effect.gen(function* () {
   const { prefix } = yield* freshPrefix
-  const counters = yield* makeRedisCounters({ url: url(), prefix })
+  const counters = yield* makeRedisCounters({ url: url(), prefix, deadlineMs: DEADLINE_MS })
   yield* soon(counters.generation.rebuild(Stream.empty))
   const first = ACCOUNTS.map((account) => message(account, 'first'))
   const verdicts = yield* soon(counters.reserveFlood(first))
@@ -166,6 +167,9 @@ const open = Effect.gen(function* () {
   )
   return { accounts, counters, keys, prefix }
 })
+
+/** A process keeps 20,000 messages that it cannot count (docs/decisions/limits.md). */
+const MORE_THAN_BUFFERED = 20_001
 
 const PAUSED = { reserved: false, window: 'pause' } as const
 
@@ -184,8 +188,7 @@ describe('counters in a cluster', () => {
       const { accounts, counters } = yield* open
       proxies[2]!.set('refusing')
       for (const account of accounts[2]!) {
-        const failure = yield* Effect.flip(counters.reserveFlood([message(account, 'second')]))
-        assert.strictEqual(failure.reason, 'unreachable')
+        yield* Effect.flip(counters.reserveFlood([message(account, 'second')]))
       }
       for (const account of [...accounts[0]!, ...accounts[1]!]) {
         const [verdict] = yield* soon(counters.reserveFlood([message(account, 'second')]))
@@ -196,6 +199,30 @@ describe('counters in a cluster', () => {
         const [verdict] = yield* soon(counters.reserveFlood([message(account, 'second')]))
         assert.deepInclude(verdict, PAUSED)
       }
+    }).pipe(Effect.scoped),
+  )
+
+  it.live('keep what one node cannot count, whatever the others count meanwhile', () =>
+    Effect.gen(function* () {
+      const { accounts, counters } = yield* open
+      const recipient = '2'.padStart(64, '0')
+      const accepted = (account: string, id: string) => ({
+        ...message(account, id),
+        recipient,
+        at: Date.now(),
+      })
+      const away = accounts[2]![0]!
+      proxies[2]!.set('refusing')
+      yield* counters.confirmFlood([accepted(away, 'away')])
+      yield* counters.confirmFlood(
+        Array.from({ length: MORE_THAN_BUFFERED }, (_, n) => accepted(accounts[1]![0]!, String(n))),
+      )
+      proxies[2]!.set('up')
+      yield* Effect.promise(() =>
+        eventually(
+          async () => (await nodes[2]!.client.keys(`*:flood:${away}:live:${recipient}`)).length === 1,
+        ),
+      )
     }).pipe(Effect.scoped),
   )
 
@@ -216,8 +243,8 @@ describe('counters in a cluster', () => {
   it.live('are described by the diagnostics', () =>
     Effect.gen(function* () {
       const { counters, prefix } = yield* open
-      yield* counters.daily.count('2026-11-30', 7)
-      const state = yield* soon(readRedis({ url: url(), prefix, day: '2026-11-30' }))
+      yield* soon(counters.daily.raise(DAY, 7))
+      const state = yield* soon(readRedis({ url: url(), prefix, day: DAY }))
       assert.deepInclude(state, { role: 'master', primaries: 3, sentinels: null, today: 7 })
     }).pipe(Effect.scoped),
   )
@@ -271,13 +298,28 @@ describe('a cluster that cannot be used', () => {
       const counters = yield* makeRedisCounters({ url: wrong })
       const errors = [
         yield* Effect.flip(counters.ping),
-        yield* Effect.flip(readRedis({ url: wrong, prefix: 'hub:', day: '2026-11-30' })),
+        yield* Effect.flip(readRedis({ url: wrong, prefix: 'hub:', day: DAY })),
       ]
       for (const error of errors) {
         const fault = connectionFault(error)
         assert.match(fault?.sentence ?? `unknown: ${error.detail}`, sentence)
         assert.strictEqual(fault?.isRefusal, isRefusal)
       }
+    }).pipe(Effect.scoped),
+  )
+
+  it.live('without slots: the log says so', () =>
+    Effect.gen(function* () {
+      const empty = yield* Effect.promise(async () =>
+        servers.start((await freePortBase()) + 6, { 'cluster-enabled': 'yes' }),
+      )
+      const logged: Array<string> = []
+      const logger = Logger.make(({ message: text }) => void logged.push(String(text)))
+      const counters = yield* makeRedisCounters({
+        url: Redacted.make(`redis+cluster://127.0.0.1:${empty.port}`),
+      }).pipe(Effect.provide(Logger.layer([logger])))
+      yield* Effect.flip(counters.ping)
+      assert.include(logged.join('\n'), 'No node of the Redis Cluster says which nodes have the keys')
     }).pipe(Effect.scoped),
   )
 })

@@ -21,7 +21,7 @@ import {
   Counters,
 } from '@hub/counters'
 import { eventually, freePort, makeCertificateAuthority, type ServerCertificate } from '@hub/testkit'
-import { Effect, Redacted, Schedule, Stream } from 'effect'
+import { Effect, Logger, Redacted, Schedule, Stream } from 'effect'
 import { afterAll, afterEach, beforeAll, beforeEach } from 'vitest'
 import {
   allowFailover,
@@ -34,6 +34,7 @@ import {
 const PASSWORD = 'p@ss/word'
 const SENTINEL_PASSWORD = 'sentinel+word'
 const NAME = 'hub-redis.1'
+const DAY = '2026-11-30'
 
 let servers: RedisServers
 let first: RedisProcess
@@ -147,11 +148,10 @@ describe('counters with three Sentinels', () => {
     Effect.gen(function* () {
       const counters = yield* open
       yield* accept(counters, 1, 1)
-      assert.strictEqual(yield* counters.daily.count('2026-11-30', 3), 3)
+      yield* soon(counters.daily.raise(DAY, 3))
       yield* replicated(first)
       yield* Effect.promise(() => first.stop())
-      const failure = yield* Effect.flip(counters.reserveFlood([message(2, 2)]))
-      assert.strictEqual(failure.reason, 'unreachable')
+      yield* Effect.flip(counters.reserveFlood([message(2, 2)]))
       yield* Effect.promise(() => allowFailover(sentinels, NAME))
       // A code passes meanwhile, and counts as soon as Redis answers.
       yield* counters.confirmFlood([{ ...message(3, 3), at: Date.now() }])
@@ -165,7 +165,7 @@ describe('counters with three Sentinels', () => {
           return true
         }),
       )
-      assert.strictEqual(yield* soon(counters.daily.count('2026-11-30', 1)), 4)
+      assert.isTrue(yield* soon(counters.daily.stopped(DAY, 3)))
       yield* accept(counters, 6, 6)
     }).pipe(Effect.scoped),
   )
@@ -195,6 +195,23 @@ describe('counters with three Sentinels', () => {
     }).pipe(Effect.scoped),
   )
 
+  it.live('use the server that most Sentinels name, and the diagnostics count those', () =>
+    Effect.gen(function* () {
+      const [dissenter] = sentinels
+      yield* Effect.promise(async () => {
+        await dissenter!.client.call('SENTINEL', 'REMOVE', NAME)
+        await dissenter!.client.call('SENTINEL', 'MONITOR', NAME, '127.0.0.1', second.port, 2)
+        // As a previous primary that has not noticed the failover: both servers accept writes.
+        await second.client.replicaof('NO', 'ONE')
+      })
+      const state = yield* soon(readRedis({ url: urlWith(), prefix: 'hub:', day: DAY }))
+      assert.deepStrictEqual(state.sentinels, { naming: 2, all: 3 })
+      // The first answer may be that of the dissenter.
+      const counters = yield* open
+      yield* untilWrittenTo(counters, first)
+    }).pipe(Effect.scoped),
+  )
+
   it.live('need one Sentinel that answers, and the diagnostics count them', () =>
     Effect.gen(function* () {
       yield* Effect.promise(() => sentinels[0]!.stop())
@@ -206,9 +223,9 @@ describe('counters with three Sentinels', () => {
       const hosts = [sentinels[0]!.port, (mute.address() as AddressInfo).port, sentinels[1]!.port]
       const counters = yield* makeRedisCounters({ url: urlWith({ hosts }), prefix: `${NAME}:` })
       yield* soon(counters.ping)
-      const state = yield* soon(readRedis({ url: urlWith({ hosts }), prefix: 'hub:', day: '2026-11-30' }))
+      const state = yield* soon(readRedis({ url: urlWith({ hosts }), prefix: 'hub:', day: DAY }))
       assert.deepInclude(state, { role: 'master', primaries: null })
-      assert.deepStrictEqual(state.sentinels, { answering: 1, all: 3 })
+      assert.deepStrictEqual(state.sentinels, { naming: 1, all: 3 })
     }).pipe(Effect.scoped),
   )
 })
@@ -232,6 +249,29 @@ describe('counters with one Sentinel', () => {
     }).pipe(Effect.scoped),
   )
 
+  it.live('warn of a new primary that can evict keys', () =>
+    Effect.gen(function* () {
+      const [sentinel] = sentinels
+      yield* Effect.promise(async () => {
+        await first.client.config('SET', 'maxmemory-policy', 'noeviction')
+        await second.client.config('SET', 'maxmemory-policy', 'allkeys-lru')
+        await second.client.replicaof('NO', 'ONE')
+      })
+      const logged: Array<string> = []
+      const logger = Logger.make(({ message: text }) => void logged.push(String(text)))
+      yield* Effect.gen(function* () {
+        const counters = yield* makeRedisCounters({ url: urlWith(), prefix: `${NAME}:` })
+        yield* soon(counters.ping)
+        assert.notInclude(logged.join('\n'), 'evict')
+        yield* Effect.promise(async () => {
+          await sentinel!.client.call('SENTINEL', 'REMOVE', NAME)
+          await sentinel!.client.call('SENTINEL', 'MONITOR', NAME, '127.0.0.1', second.port, 1)
+        })
+        yield* Effect.promise(() => eventually(() => logged.some((line) => line.includes('may evict keys'))))
+      }).pipe(Effect.provide(Logger.layer([logger])))
+    }).pipe(Effect.scoped),
+  )
+
   it.live('need no other permission of it than to ask for the primary', () =>
     Effect.gen(function* () {
       const [sentinel] = sentinels
@@ -240,8 +280,8 @@ describe('counters with one Sentinel', () => {
       const url = Redacted.make(`${Redacted.value(urlWith())}&sentinel_username=hub`)
       const counters = yield* makeRedisCounters({ url, prefix: `${NAME}:` })
       yield* soon(counters.ping)
-      const state = yield* soon(readRedis({ url, prefix: 'hub:', day: '2026-11-30' }))
-      assert.deepStrictEqual(state.sentinels, { answering: 1, all: 1 })
+      const state = yield* soon(readRedis({ url, prefix: 'hub:', day: DAY }))
+      assert.deepStrictEqual(state.sentinels, { naming: 1, all: 1 })
     }).pipe(Effect.scoped),
   )
 
@@ -372,7 +412,7 @@ describe('settings that the servers refuse', () => {
       const counters = yield* makeRedisCounters({ url })
       const errors = [
         yield* Effect.flip(counters.ping),
-        yield* Effect.flip(readRedis({ url, prefix: 'hub:', day: '2026-11-30' })),
+        yield* Effect.flip(readRedis({ url, prefix: 'hub:', day: DAY })),
       ]
       for (const error of errors) {
         const fault = connectionFault(error)
