@@ -190,6 +190,10 @@ describe('counters with three Sentinels', () => {
       yield* accept(counters, 1, 1)
       yield* replicated(first)
       yield* Effect.promise(() => sentinels[0]!.client.call('SENTINEL', 'FAILOVER', NAME))
+      // Until then, it also has what is written to the previous primary.
+      yield* Effect.promise(() =>
+        eventually(async () => (await second.client.info('replication')).includes('role:master')),
+      )
       yield* untilWrittenTo(counters, second)
       assert.lengthOf(yield* Effect.promise(() => second.client.keys(`*:flood:acc_1:live:${hash(1)}`)), 1)
     }).pipe(Effect.scoped),
