@@ -1,27 +1,35 @@
-/** Numbers and amounts, as the console shows them. */
+/** Numbers, amounts and codes, in the language of the viewer. */
+import { type Language, language } from '../language.ts'
+import { strings } from '../strings.ts'
 
-const integers = new Intl.NumberFormat('en')
-const oneDigit = new Intl.NumberFormat('en', { maximumFractionDigits: 1 })
-
-export const countText = (value: number): string => integers.format(value)
+export const countText = (value: number, of: Language = language): string =>
+  new Intl.NumberFormat(of).format(value)
 
 /** A rate with at most one digit after the point. */
-export const rateText = (value: number): string => oneDigit.format(value)
+export const rateText = (value: number, of: Language = language): string =>
+  new Intl.NumberFormat(of, { maximumFractionDigits: 1 }).format(value)
 
 /** `0.125` as `12.5 %`. */
-export const percentText = (share: number): string => `${oneDigit.format(share * 100)} %`
+export const percentText = (share: number, of: Language = language): string =>
+  `${rateText(share * 100, of)} %`
 
 interface Amount {
   readonly amount: string
   readonly currency: string
 }
 
+/** Some number with all separators of a language. */
+const WITH_SEPARATORS = 1_234_567.8
+
 /** Amounts stay decimal text: a float would change them. */
-export const moneyText = ({ amount, currency }: Amount): string => {
+export const moneyText = ({ amount, currency }: Amount, of: Language = language): string => {
+  const parts = new Intl.NumberFormat(of).formatToParts(WITH_SEPARATORS)
+  const separator = (type: 'group' | 'decimal'): string =>
+    parts.find((part) => part.type === type)?.value ?? ''
   const [whole = '0', fraction] = amount.split('.')
-  const grouped = whole.replaceAll(/\B(?=(?:\d{3})+(?!\d))/gu, ',')
-  return `${grouped}${fraction === undefined ? '' : `.${fraction}`} ${currency}`
+  const grouped = whole.replaceAll(/\B(?=(?:\d{3})+(?!\d))/gu, separator('group'))
+  return `${grouped}${fraction === undefined ? '' : `${separator('decimal')}${fraction}`} ${currency}`
 }
 
-/** `pending_moderation` as `pending moderation`. */
-export const wordsOf = (code: string): string => code.replaceAll('_', ' ')
+/** A code of the API in the language of the viewer. A code that the console does not know: `some_code` as `some code`. */
+export const wordsOf = (code: string): string => strings.words[code] ?? code.replaceAll('_', ' ')

@@ -1,4 +1,7 @@
-/** Times: the API sends UTC (ISO 8601). The console shows them in the time zone of the viewer. */
+/** Times: the API sends UTC (ISO 8601). The console shows them in the time zone and the language of the viewer. */
+import { type Language, language } from '../language.ts'
+import { strings } from '../strings.ts'
+import { rateText } from './number.ts'
 
 const pad = (value: number, length = 2): string => String(value).padStart(length, '0')
 
@@ -25,18 +28,65 @@ const partsOf = (at: Date, zone: string | undefined): Record<string, string> =>
       .map(({ type, value }) => [type, value]),
   )
 
-/** `2026-11-21 12:30:00`, or with `precise` also milliseconds, in the time zone of the viewer. */
-export const localText = (iso: string, options: { precise?: boolean; zone?: string } = {}): string => {
+interface Options {
+  /** With milliseconds. */
+  readonly precise?: boolean
+  readonly zone?: string
+}
+
+/** The date (`2026-11-21`) and the time (`12:30:00`) in the time zone of the viewer. `null`: the text is no time. */
+const localParts = (iso: string, { precise = false, zone }: Options) => {
   const at = new Date(iso)
-  if (Number.isNaN(at.getTime())) return iso
-  const p = partsOf(at, options.zone)
-  const seconds = options.precise === true ? `${p['second']}.${pad(at.getUTCMilliseconds(), 3)}` : p['second']
-  return `${p['year']}-${p['month']}-${p['day']} ${p['hour']}:${p['minute']}:${seconds}`
+  if (Number.isNaN(at.getTime())) return null
+  const p = partsOf(at, zone)
+  const seconds = precise ? `${p['second']}.${pad(at.getUTCMilliseconds(), 3)}` : p['second']
+  return { date: `${p['year']}-${p['month']}-${p['day']}`, time: `${p['hour']}:${p['minute']}:${seconds}` }
+}
+
+/** A date of the calendar (`2026-11-21`) as the language writes it. English has the order of ISO 8601: nobody mistakes it. */
+export const dateText = (date: string, of: Language = language): string =>
+  of === 'ru' ? date.split('-').toReversed().join('.') : date
+
+/** `2026-11-21 12:30:00`, or with `precise` also milliseconds, in the time zone of the viewer. */
+export const localText = (iso: string, options: Options = {}, of: Language = language): string => {
+  const parts = localParts(iso, options)
+  return parts === null ? iso : `${dateText(parts.date, of)} ${parts.time}`
 }
 
 /** `12:30`, for the axis of a chart. */
 export const localMinute = (iso: string, zone?: string): string =>
-  localText(iso, zone === undefined ? {} : { zone }).slice(11, 16)
+  localParts(iso, zone === undefined ? {} : { zone })?.time.slice(0, 5) ?? iso
+
+const SECOND_MS = 1000
+const MINUTE_MS = 60_000
+const HOUR_MS = 3_600_000
+const DAY_MS = 86_400_000
+/** From this distance on, a date says more than a number of days. */
+const FAR_MS = 30 * DAY_MS
+
+const STEPS = [
+  ['day', DAY_MS],
+  ['hour', HOUR_MS],
+  ['minute', MINUTE_MS],
+] as const
+
+/** The time from `now` (milliseconds) to `iso` in words, `2 min. ago` or `in 3 hr.`; far times are dates. */
+export const relativeText = (iso: string, now: number, of: Language = language): string => {
+  const at = new Date(iso)
+  if (Number.isNaN(at.getTime())) return iso
+  const distance = at.getTime() - now
+  if (Math.abs(distance) >= FAR_MS) return new Intl.DateTimeFormat(of, { dateStyle: 'medium' }).format(at)
+  const words = new Intl.RelativeTimeFormat(of, { numeric: 'auto', style: 'short' })
+  const [unit, length] = STEPS.find(([, step]) => Math.abs(distance) >= step) ?? ['second', SECOND_MS]
+  return words.format(Math.trunc(distance / length), unit)
+}
+
+/** `2026-11` as `November 2026`. */
+export const monthText = (month: string, of: Language = language): string => {
+  const at = new Date(`${month}-01T00:00:00Z`)
+  if (Number.isNaN(at.getTime())) return month
+  return new Intl.DateTimeFormat(of, { timeZone: 'UTC', year: 'numeric', month: 'long' }).format(at)
+}
 
 /** From two days on, hours are hard to read. */
 const HOURS_AS_DAYS = 48
@@ -46,15 +96,16 @@ const twoUnits = (large: number, unit: string, small: number, smallUnit: string)
 
 /** `1 h 5 min`, `2.3 s`, `40 ms`: at most two units. */
 export const durationText = (milliseconds: number): string => {
+  const { units } = strings
   const ms = Math.max(0, Math.round(milliseconds))
-  if (ms < 1000) return `${ms} ms`
+  if (ms < 1000) return `${ms} ${units.ms}`
   const seconds = Math.floor(ms / 1000)
-  if (seconds < 60) return `${Math.floor(ms / 100) / 10} s`
+  if (seconds < 60) return `${rateText(Math.floor(ms / 100) / 10)} ${units.s}`
   const minutes = Math.floor(seconds / 60)
-  if (minutes < 60) return twoUnits(minutes, 'min', seconds % 60, 's')
+  if (minutes < 60) return twoUnits(minutes, units.min, seconds % 60, units.s)
   const hours = Math.floor(minutes / 60)
-  if (hours < HOURS_AS_DAYS) return twoUnits(hours, 'h', minutes % 60, 'min')
-  return twoUnits(Math.floor(hours / 24), 'd', hours % 24, 'h')
+  if (hours < HOURS_AS_DAYS) return twoUnits(hours, units.h, minutes % 60, units.min)
+  return twoUnits(Math.floor(hours / 24), units.d, hours % 24, units.h)
 }
 
 /** The time from `iso` to `now`, as a duration. */
@@ -72,6 +123,6 @@ export const utcOfField = (value: string): string | null => {
 
 /** The inverse of `utcOfField`, to the minute. */
 export const fieldOfUtc = (iso: string): string => {
-  const text = localText(iso)
-  return text === iso ? '' : `${text.slice(0, 10)}T${text.slice(11, 16)}`
+  const parts = localParts(iso, {})
+  return parts === null ? '' : `${parts.date}T${parts.time.slice(0, 5)}`
 }

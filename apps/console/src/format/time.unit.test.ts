@@ -1,5 +1,16 @@
 import { describe, expect, it } from 'vitest'
-import { ageText, durationText, fieldOfUtc, localMinute, localText, utcOfField, utcText } from './time.ts'
+import {
+  ageText,
+  dateText,
+  durationText,
+  fieldOfUtc,
+  localMinute,
+  localText,
+  monthText,
+  relativeText,
+  utcOfField,
+  utcText,
+} from './time.ts'
 
 const AT = '2026-11-21T09:30:00.040Z'
 
@@ -17,7 +28,33 @@ describe('times', () => {
     expect(localText('2026-03-29T01:00:00.000Z', { zone: 'Europe/Berlin' })).toBe('2026-03-29 03:00:00')
   })
 
+  it('follow the language', () => {
+    expect(localText(AT, { zone: 'Europe/Moscow' }, 'ru')).toBe('21.11.2026 12:30:00')
+    expect(dateText('2026-11-21')).toBe('2026-11-21')
+    expect(dateText('2026-11-21', 'ru')).toBe('21.11.2026')
+    expect(monthText('2026-11')).toBe('November 2026')
+    expect(monthText('2026-11', 'ru')).toBe('ноябрь 2026 г.')
+    expect(monthText('soon')).toBe('soon')
+  })
+
+  // Source: Unicode CLDR, relative times of the short form.
+  it.each([
+    [0, 'now', 'сейчас'],
+    [-5_000, '5 sec. ago', '5 сек. назад'],
+    [-59_999, '59 sec. ago', '59 сек. назад'],
+    [-60_000, '1 min. ago', '1 мин. назад'],
+    [3 * 3_600_000, 'in 3 hr.', 'через 3 ч'],
+    [-26 * 3_600_000, 'yesterday', 'вчера'],
+    [-5 * 86_400_000, '5 days ago', '5 дн. назад'],
+    [-31 * 86_400_000, 'Oct 21, 2026', '21 окт. 2026 г.'],
+  ])('%d ms from now are words', (distance, english, russian) => {
+    const at = new Date(Date.parse(AT) + distance).toISOString()
+    expect(relativeText(at, Date.parse(AT))).toBe(english)
+    expect(relativeText(at, Date.parse(AT), 'ru')).toBe(russian)
+  })
+
   it('show text that is no time unchanged', () => {
+    expect(relativeText('soon', 0)).toBe('soon')
     expect(localText('soon')).toBe('soon')
     expect(utcText('soon')).toBe('soon')
   })
