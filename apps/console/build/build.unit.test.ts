@@ -71,3 +71,16 @@ describe('the built console', () => {
     expect(consoleHash()).toBe(consoleHash())
   })
 })
+
+describe('the style', () => {
+  it('has sizes of texts and spaces only from its scale', () => {
+    const css = readFileSync(join(import.meta.dirname, '../src/styles.css'), 'utf8')
+    const declared = [...css.matchAll(/^\s*(font-size|gap|(?:margin|padding)[a-z-]*):\s*([^;]+);/gmu)].map(
+      ([, property, value]) => `${property}: ${value}`,
+    )
+    expect(declared.length).toBeGreaterThan(50)
+    // 1px overlaps a border, and vh centers the page of the sign-in.
+    const scaled = /^[a-z-]+: (?:(?:var\(--(?:space|text)-\d\)|0|auto|-?1px|12vh)\s?)+$/u
+    expect(declared.filter((one) => !scaled.test(one))).toEqual([])
+  })
+})

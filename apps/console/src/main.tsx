@@ -2,12 +2,13 @@
 import { render } from 'preact'
 import { useEffect } from 'preact/hooks'
 import { loadSession, session } from './api/client.ts'
-import { Empty, Loading, PageTitle } from './components/basics.tsx'
+import { Empty, keepTime, Loading, PageTitle } from './components/basics.tsx'
 import { Layout } from './components/layout.tsx'
 import { followLinks, location, returnToAddress, route } from './routing/location.ts'
 import type { Match } from './routing/routes.ts'
 import { SCREENS } from './screens/index.tsx'
 import { SignIn, Unavailable } from './screens/sign-in.tsx'
+import { language } from './language.ts'
 import { strings } from './strings.ts'
 import { applyChoices } from './theme.ts'
 
@@ -34,7 +35,7 @@ const Console = () => {
   switch (state) {
     case 'unknown':
       return (
-        <main>
+        <main class="content">
           <Loading />
         </main>
       )
@@ -52,7 +53,9 @@ const Console = () => {
   }
 }
 
+document.documentElement.lang = language
 applyChoices()
+keepTime()
 followLinks()
 const root = document.getElementById('console')
 if (root !== null) render(<Console />, root)

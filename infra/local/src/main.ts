@@ -248,7 +248,7 @@ const login = ({ dataDir, ports }: Settings, flags: ReadonlyArray<string>): void
   }
   if (!existsSync(hubFile(dataDir)))
     throw new UserError(`No hub runs on ${short(dataDir) || '.'}. Run npm start.`)
-  print(loginLink({ ports, secrets: ensureSecrets(dataDir) }, { name: `developer (${role})`, roles: [role] }))
+  print(loginLink({ ports, secrets: ensureSecrets(dataDir) }, { name: `developer-${role}`, roles: [role] }))
 }
 
 const main = async (args: ReadonlyArray<string>): Promise<void> => {

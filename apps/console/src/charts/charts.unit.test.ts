@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { lastHour } from './minutes.ts'
 import { performerOf, placeSteps } from './timeline.ts'
-import { roundUp, trafficLines } from './traffic.ts'
+import { minuteAt, roundUp, timeTicks, trafficLines, valueTicks } from './traffic.ts'
 
 describe('the chart of messages per minute', () => {
   it('ends at a round number that is not below any value', () => {
@@ -19,6 +19,35 @@ describe('the chart of messages per minute', () => {
       top: 10,
       lines: { sent: '0.0,0.0 100.0,25.0', delivered: '0.0,25.0 100.0,50.0', failed: '0.0,50.0 100.0,45.0' },
     })
+  })
+
+  it('without a series has the scale of the others', () => {
+    const minutes = [
+      { at: '', sent: 1_000, delivered: 900, failed: 2 },
+      { at: '', sent: 1_000, delivered: 900, failed: 0 },
+    ]
+    expect(trafficLines(minutes, { width: 100, height: 50 }, ['failed'])).toEqual({
+      top: 2,
+      lines: { failed: '0.0,0.0 100.0,50.0' },
+    })
+    expect(trafficLines(minutes, { width: 100, height: 50 }, [])).toEqual({ top: 1, lines: {} })
+  })
+
+  it('has whole numbers at the vertical axis, and quarters of an hour at the horizontal one', () => {
+    expect(valueTicks(20)).toEqual([0, 10, 20])
+    expect(valueTicks(5)).toEqual([0, 5])
+    expect(valueTicks(1)).toEqual([0, 1])
+    const minutes = ['09:29', '09:30', '09:31', '09:45'].map((minute) => ({
+      at: `2026-11-21T${minute}:00.000Z`,
+      sent: 0,
+      delivered: 0,
+      failed: 0,
+    }))
+    expect(timeTicks(minutes)).toEqual([1, 3])
+  })
+
+  it('finds the minute under the pointer', () => {
+    expect([-5, 0, 24, 26, 100, 130].map((x) => minuteAt(x, 100, 3))).toEqual([0, 0, 0, 1, 2, 2])
   })
 
   it('of an hour without messages is flat', () => {

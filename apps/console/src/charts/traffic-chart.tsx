@@ -1,12 +1,45 @@
+import { useRef, useState } from 'preact/hooks'
+import { type Column, Table } from '../components/table.tsx'
 import { countText } from '../format/number.ts'
 import { localMinute } from '../format/time.ts'
 import { strings } from '../strings.ts'
-import { type Minute, SERIES, trafficLines } from './traffic.ts'
+import { type Minute, minuteAt, type Series, SERIES, timeTicks, trafficLines, valueTicks } from './traffic.ts'
+import { useWidth } from './width.ts'
 
-const WIDTH = 600
-const HEIGHT = 120
+/** Pixels of the plot, and of the axes around it. */
+const HEIGHT = 130
+const ABOVE = 24
+const BELOW = 22
+const RIGHT = 18
+/** A digit of the axis, and the space beside its number. */
+const DIGIT = 7
+const BESIDE = 10
 
-/** Messages per minute of one class. The numbers are also in a table, for screen readers. */
+const COLUMNS: ReadonlyArray<Column<Minute>> = [
+  { title: strings.charts.minute, cell: ({ at }) => localMinute(at) },
+  ...SERIES.map((series) => ({
+    title: strings.charts[series],
+    numeric: true,
+    cell: (minute: Minute) => countText(minute[series]),
+  })),
+]
+
+/** The keys that move the crosshair, as those of a slider. */
+const STEPS: Readonly<Record<string, number>> = {
+  ArrowLeft: -1,
+  ArrowDown: -1,
+  ArrowRight: 1,
+  ArrowUp: 1,
+  PageDown: -10,
+  PageUp: 10,
+  Home: -Infinity,
+  End: Infinity,
+}
+
+const total = (minutes: ReadonlyArray<Minute>, series: Series): number =>
+  minutes.reduce((sum, minute) => sum + minute[series], 0)
+
+/** Messages per minute of one class. The crosshair, moved with the pointer or the arrow keys, shows one minute. */
 export const TrafficChart = ({
   label,
   minutes,
@@ -14,74 +47,114 @@ export const TrafficChart = ({
   readonly label: string
   readonly minutes: ReadonlyArray<Minute>
 }) => {
-  const { lines, top } = trafficLines(minutes, { width: WIDTH, height: HEIGHT })
-  const first = minutes[0]?.at
-  const last = minutes.at(-1)?.at
+  const box = useRef<HTMLDivElement>(null)
+  const boxWidth = useWidth(box)
+  const [hidden, setHidden] = useState<ReadonlyArray<Series>>([])
+  const [cross, setCross] = useState<number | null>(null)
+  const shown = SERIES.filter((series) => !hidden.includes(series))
+  const { top } = trafficLines(minutes, { width: 1, height: 1 }, shown)
+  const left = countText(top).length * DIGIT + BESIDE
+  const width = Math.max(1, boxWidth - left - RIGHT)
+  const { lines } = trafficLines(minutes, { width, height: HEIGHT }, shown)
+  const last = minutes.length - 1
+  const x = (minute: number): number => (last < 1 ? 0 : (minute / last) * width)
+  const y = (value: number): number => HEIGHT - (value / top) * HEIGHT
+  const at = cross === null ? undefined : minutes[cross]
+  /** Of the minute under the crosshair, or of the hour. */
+  const valueOf = (series: Series): number => at?.[series] ?? total(minutes, series)
+  const time = at === undefined ? strings.charts.lastHour : localMinute(at.at)
   return (
     <figure class="chart">
-      <svg
-        viewBox={`-40 -8 ${WIDTH + 50} ${HEIGHT + 28}`}
-        role="img"
-        aria-label={strings.charts.traffic(label)}
-      >
-        <line class="axis" x1={0} y1={HEIGHT} x2={WIDTH} y2={HEIGHT} />
-        <line class="grid" x1={0} y1={0} x2={WIDTH} y2={0} />
-        <text class="tick" x={-6} y={4} text-anchor="end">
-          {countText(top)}
-        </text>
-        <text class="tick" x={-6} y={HEIGHT + 4} text-anchor="end">
-          0
-        </text>
-        {first === undefined || last === undefined ? null : (
-          <>
-            <text class="tick" x={0} y={HEIGHT + 16}>
-              {localMinute(first)}
-            </text>
-            <text class="tick" x={WIDTH} y={HEIGHT + 16} text-anchor="end">
-              {localMinute(last)}
-            </text>
-          </>
-        )}
-        {SERIES.map((series) => (
-          <polyline key={series} class={`line ${series}`} points={lines[series]} />
-        ))}
-      </svg>
       <ul class="legend">
         {SERIES.map((series) => (
           <li key={series}>
-            <span class={`key ${series}`} aria-hidden="true" />
-            {strings.charts[series]} {countText(minutes.reduce((sum, minute) => sum + minute[series], 0))}
+            <button
+              type="button"
+              aria-pressed={shown.includes(series)}
+              onClick={() =>
+                setHidden(
+                  hidden.includes(series) ? hidden.filter((one) => one !== series) : [...hidden, series],
+                )
+              }
+            >
+              <span class={`key ${series}`} aria-hidden="true" />
+              {strings.charts[series]} {countText(valueOf(series))}
+            </button>
           </li>
         ))}
+        <li class="muted">{time}</li>
       </ul>
+      <div
+        ref={box}
+        class="plot"
+        role="slider"
+        tabIndex={0}
+        aria-label={strings.charts.traffic(label)}
+        aria-valuemin={0}
+        aria-valuemax={Math.max(0, last)}
+        aria-valuenow={cross ?? Math.max(0, last)}
+        aria-valuetext={`${time}: ${shown.map((series) => `${strings.charts[series]} ${countText(valueOf(series))}`).join(', ')}`}
+        onPointerMove={(event) =>
+          setCross(
+            minuteAt(
+              event.clientX - event.currentTarget.getBoundingClientRect().left - left,
+              width,
+              minutes.length,
+            ),
+          )
+        }
+        onPointerLeave={() => setCross(null)}
+        onBlur={() => setCross(null)}
+        onKeyDown={(event) => {
+          const step = STEPS[event.key]
+          if (step === undefined) return
+          event.preventDefault()
+          setCross(Math.min(last, Math.max(0, (cross ?? last) + step)))
+        }}
+      >
+        <svg width={boxWidth} height={HEIGHT + ABOVE + BELOW} aria-hidden="true">
+          <text class="tick" x={0} y={12}>
+            {strings.charts.perMinute}
+          </text>
+          <g transform={`translate(${left} ${ABOVE})`}>
+            {valueTicks(top).map((value) => (
+              <g key={value}>
+                <line class={value === 0 ? 'axis' : 'grid'} x1={0} y1={y(value)} x2={width} y2={y(value)} />
+                <text class="tick" x={-6} y={y(value) + 4} text-anchor="end">
+                  {countText(value)}
+                </text>
+              </g>
+            ))}
+            {timeTicks(minutes).map((minute) => (
+              <g key={minute}>
+                <line class="axis" x1={x(minute)} y1={HEIGHT} x2={x(minute)} y2={HEIGHT + 4} />
+                <text class="tick" x={x(minute)} y={HEIGHT + 18} text-anchor="middle">
+                  {localMinute(minutes[minute]?.at ?? '')}
+                </text>
+              </g>
+            ))}
+            {shown.map((series) => (
+              <polyline key={series} class={`line ${series}`} points={lines[series]} />
+            ))}
+            {cross === null || at === undefined ? null : (
+              <>
+                <line class="cross" x1={x(cross)} y1={0} x2={x(cross)} y2={HEIGHT} />
+                {shown.map((series) => (
+                  <circle key={series} class={`dot ${series}`} cx={x(cross)} cy={y(at[series])} r={3} />
+                ))}
+              </>
+            )}
+          </g>
+        </svg>
+      </div>
       <details>
         <summary>{strings.charts.numbers}</summary>
-        <div class="table" role="group" aria-label={strings.charts.traffic(label)} tabIndex={0}>
-          <table>
-            <thead>
-              <tr>
-                <th scope="col">{strings.charts.minute}</th>
-                {SERIES.map((series) => (
-                  <th key={series} scope="col" class="numeric">
-                    {strings.charts[series]}
-                  </th>
-                ))}
-              </tr>
-            </thead>
-            <tbody>
-              {minutes.toReversed().map((minute) => (
-                <tr key={minute.at}>
-                  <th scope="row">{localMinute(minute.at)}</th>
-                  {SERIES.map((series) => (
-                    <td key={series} class="numeric">
-                      {countText(minute[series])}
-                    </td>
-                  ))}
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <Table
+          label={strings.charts.traffic(label)}
+          rows={minutes.toReversed()}
+          columns={COLUMNS}
+          rowKey={({ at: minute }) => minute}
+        />
       </details>
     </figure>
   )

@@ -1,4 +1,4 @@
-/** The lines of the chart of messages per minute. Pure. */
+/** The lines and axes of the chart of messages per minute. Pure. */
 
 export const SERIES = ['sent', 'delivered', 'failed'] as const
 export type Series = (typeof SERIES)[number]
@@ -26,16 +26,35 @@ interface Size {
 export interface TrafficLines {
   /** The value at the top of the chart. */
   readonly top: number
-  /** Points of an SVG polyline for each series: `x,y x,y …`. */
-  readonly lines: Readonly<Record<Series, string>>
+  /** Points of an SVG polyline for each shown series: `x,y x,y …`. */
+  readonly lines: Readonly<Partial<Record<Series, string>>>
 }
 
-export const trafficLines = (minutes: ReadonlyArray<Minute>, { height, width }: Size): TrafficLines => {
-  const top = roundUp(Math.max(0, ...minutes.flatMap((minute) => SERIES.map((series) => minute[series]))))
+/** The top of the axis follows the shown series, so that small ones become visible when large ones are hidden. */
+export const trafficLines = (
+  minutes: ReadonlyArray<Minute>,
+  { height, width }: Size,
+  shown: ReadonlyArray<Series> = SERIES,
+): TrafficLines => {
+  const top = roundUp(Math.max(0, ...minutes.flatMap((minute) => shown.map((series) => minute[series]))))
   const step = minutes.length > 1 ? width / (minutes.length - 1) : 0
   const line = (series: Series): string =>
     minutes
       .map((minute, i) => `${(i * step).toFixed(1)},${(height - (minute[series] / top) * height).toFixed(1)}`)
       .join(' ')
-  return { top, lines: { sent: line('sent'), delivered: line('delivered'), failed: line('failed') } }
+  return { top, lines: Object.fromEntries(shown.map((series) => [series, line(series)])) }
 }
+
+/** The values of the vertical axis: its ends, and the middle if that is whole. */
+export const valueTicks = (top: number): ReadonlyArray<number> =>
+  top % 2 === 0 ? [0, top / 2, top] : [0, top]
+
+const TICK_EVERY_MINUTES = 15
+
+/** The minutes with a label on the horizontal axis: each quarter of an hour. All time zones have whole quarters. */
+export const timeTicks = (minutes: ReadonlyArray<Minute>): ReadonlyArray<number> =>
+  minutes.flatMap(({ at }, i) => (new Date(at).getUTCMinutes() % TICK_EVERY_MINUTES === 0 ? [i] : []))
+
+/** The minute at a horizontal position in the plot. */
+export const minuteAt = (x: number, width: number, minutes: number): number =>
+  Math.min(minutes - 1, Math.max(0, Math.round((x / width) * (minutes - 1))))

@@ -1,10 +1,13 @@
 /** Small parts of all pages: titles, times, ids, statuses, and the states of a read. */
+import { signal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
+import { nameOfAccount } from '../api/account-names.ts'
 import type { Failure } from '../api/client.ts'
 import type { Resource } from '../api/resource.ts'
-import { ageText, localText, utcText } from '../format/time.ts'
+import { ageText, localText, relativeText, utcText } from '../format/time.ts'
 import { wordsOf } from '../format/number.ts'
+import { isShort, shorten } from '../format/shorten.ts'
 import { pageOfId } from '../routing/routes.ts'
 import { strings } from '../strings.ts'
 
@@ -37,35 +40,155 @@ export const PageTitle = ({
   )
 }
 
-/** A time in the zone of the viewer, with UTC on hover. */
-export const Time = ({ at, precise = false }: { readonly at: string | null; readonly precise?: boolean }) =>
-  at === null ? (
-    <span class="muted">{strings.none}</span>
-  ) : (
+/** Relative times are read again so often, in milliseconds. */
+const TICK_MS = 10_000
+
+const now = signal(Date.now())
+
+/** Keeps the relative times of the page true. */
+export const keepTime = (): void => {
+  setInterval(() => {
+    if (document.visibilityState === 'visible') now.value = Date.now()
+  }, TICK_MS)
+}
+
+const exactText = (at: string): string => `${localText(at)} (${utcText(at)})`
+
+const None = () => <span class="muted">{strings.none}</span>
+
+/** `now` is that of the last tick: something newer must not be in the future. */
+const current = (): number => Math.max(now.value, Date.now())
+
+interface TimeProps {
+  readonly at: string | null
+  /** The time itself in the zone of the viewer. Otherwise: how long ago it was, or when it will be. */
+  readonly exact?: boolean
+  /** The time itself, with milliseconds. */
+  readonly precise?: boolean
+}
+
+/** A time. On hover: UTC, and the time in the zone of the viewer. */
+export const Time = ({ at, exact = false, precise = false }: TimeProps) => {
+  if (at === null) return <None />
+  return exact || precise ? (
     <time dateTime={at} title={utcText(at)}>
       {localText(at, { precise })}
     </time>
+  ) : (
+    <time dateTime={at} title={exactText(at)}>
+      {relativeText(at, current())}
+    </time>
   )
+}
 
-/** How long ago a time was, with the time itself on hover. */
+/** How long something has lasted since a time, with the time itself on hover. */
 export const Age = ({ at }: { readonly at: string | null }) =>
   at === null ? (
-    <span class="muted">{strings.none}</span>
+    <None />
   ) : (
-    <time dateTime={at} title={`${localText(at)} (${utcText(at)})`}>
-      {ageText(at, Date.now())}
+    <time dateTime={at} title={exactText(at)}>
+      {ageText(at, current())}
     </time>
   )
 
-/** Text that may be an id. An id links to its page. */
-export const Id = ({ id, label }: { readonly id: string | null; readonly label?: string }) => {
-  if (id === null || id === '') return <span class="muted">{strings.none}</span>
-  const page = pageOfId(id)
-  if (page === null) return <code>{id}</code>
+/** What screen readers say after an action, and everybody sees for some seconds. */
+const announcement = signal('')
+/** Long enough to read a line. */
+const ANNOUNCED_MS = 4_000
+
+let announced: ReturnType<typeof setTimeout> | undefined
+const announce = (text: string): void => {
+  clearTimeout(announced)
+  announcement.value = text
+  announced = setTimeout(() => {
+    announcement.value = ''
+  }, ANNOUNCED_MS)
+}
+
+export const Announcement = () => (
+  <p class="toast" role="status">
+    {announcement.value}
+  </p>
+)
+
+const copy = (text: string): void => {
+  // Without a secure context there is no clipboard.
+  const done = navigator.clipboard?.writeText(text) ?? Promise.reject(new Error('no clipboard'))
+  done.then(
+    () => announce(strings.copied),
+    () => announce(strings.notCopied),
+  )
+}
+
+/** Copies a text, for example the address of a list, to the clipboard. */
+export const CopyButton = ({ text, label }: { readonly text: string; readonly label: string }) => (
+  <button type="button" class="quiet" onClick={() => copy(text)}>
+    {label}
+  </button>
+)
+
+/** A button as small as a letter, beside the text that it copies. */
+export const CopyIcon = ({ text }: { readonly text: string }) => (
+  <button
+    type="button"
+    class="icon"
+    aria-label={strings.copyText(text)}
+    title={strings.copy}
+    onClick={() => copy(text)}
+  >
+    <svg viewBox="0 0 16 16" aria-hidden="true">
+      <rect x="5.5" y="5.5" width="8" height="8" rx="1.5" />
+      <path d="M10.5 3.5v-1h-8v8h1" />
+    </svg>
+  </button>
+)
+
+/** The middle is invisible, and stays in the page: copies and screen readers get the whole text. */
+const Shortened = ({ text }: { readonly text: string }) => {
+  const [head, middle, tail] = shorten(text)
   return (
-    <a href={page} class={label === undefined ? 'id' : ''} title={id}>
-      {label ?? id}
-    </a>
+    <>
+      {head}
+      {middle === '' ? null : <span class="middle">{middle}</span>}
+      {tail}
+    </>
+  )
+}
+
+/** A text for machines, such as a reference of a client: shortened in its middle, with a button to copy it. */
+export const Code = ({ text, whole = false }: { readonly text: string | null; readonly whole?: boolean }) => {
+  if (text === null || text === '') return null
+  if (!whole && isShort(text)) return <code class="id">{text}</code>
+  return (
+    <span class="short">
+      <code class={whole ? '' : 'id'} title={text}>
+        {whole ? text : <Shortened text={text} />}
+      </code>
+      <CopyIcon text={text} />
+    </span>
+  )
+}
+
+/** Text that may be an id. An id links to its page, and the link of an account has its name. */
+export const Id = ({ id, href }: { readonly id: string | null; readonly href?: string | null }) => {
+  if (id === null || id === '') return <None />
+  const page = href ?? pageOfId(id)
+  if (page === null) return <Code text={id} />
+  const name = nameOfAccount(id)
+  if (name !== null) {
+    return (
+      <a href={page} title={id}>
+        {name}
+      </a>
+    )
+  }
+  return (
+    <span class="short">
+      <a href={page} class="id" title={id}>
+        <Shortened text={id} />
+      </a>
+      <CopyIcon text={id} />
+    </span>
   )
 }
 
@@ -110,10 +233,14 @@ export const Json = ({ value, label }: { readonly value: unknown; readonly label
   </pre>
 )
 
-export const Loading = () => (
-  <p class="loading" role="status">
-    {strings.loading}
-  </p>
+/** Grey lines in the place of what is being loaded. */
+export const Loading = ({ lines = 3 }: { readonly lines?: number }) => (
+  <div class="loading" role="status">
+    <span class="unseen">{strings.loading}</span>
+    {Array.from({ length: lines }, (_, i) => (
+      <span key={i} class="bar" aria-hidden="true" />
+    ))}
+  </div>
 )
 
 export const Empty = ({ children }: { readonly children: ComponentChildren }) => (
@@ -186,30 +313,3 @@ export const Facts = ({
     )}
   </dl>
 )
-
-/** Copies a text, for example the address of a list, to the clipboard. */
-export const CopyButton = ({ text, label }: { readonly text: string; readonly label: string }) => {
-  const output = useRef<HTMLSpanElement>(null)
-  const say = (message: string): void => {
-    if (output.current !== null) output.current.textContent = message
-  }
-  return (
-    <>
-      <button
-        type="button"
-        class="quiet"
-        onClick={() => {
-          // Without a secure context there is no clipboard.
-          const done = navigator.clipboard?.writeText(text) ?? Promise.reject(new Error('no clipboard'))
-          done.then(
-            () => say(strings.copied),
-            () => say(strings.notCopied),
-          )
-        }}
-      >
-        {label}
-      </button>
-      <span role="status" class="muted" ref={output} />
-    </>
-  )
-}

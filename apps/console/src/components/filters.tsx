@@ -1,5 +1,6 @@
 /** The filters of a list. They are in its address, so that people can send it to a colleague. */
-import { useId } from 'preact/hooks'
+import { useId, useLayoutEffect, useRef } from 'preact/hooks'
+import { accountNames, accountOf, nameOfAccount } from '../api/account-names.ts'
 import { fieldOfUtc, utcOfField } from '../format/time.ts'
 import { wordsOf } from '../format/number.ts'
 import { location, navigate } from '../routing/location.ts'
@@ -10,9 +11,29 @@ import { CopyButton } from './basics.tsx'
 export interface FilterField {
   readonly name: string
   readonly label: string
-  readonly kind: 'text' | 'choice' | 'time' | 'month'
+  /** `account`: the name or the id of an account. The address has its id. */
+  readonly kind: 'text' | 'choice' | 'time' | 'month' | 'account'
   readonly choices?: ReadonlyArray<string>
   readonly placeholder?: string
+  /** The value that holds while the address has none. */
+  readonly fallback?: string
+}
+
+export const ACCOUNT_FIELD: FilterField = {
+  name: 'account',
+  label: strings.columns.account,
+  kind: 'account',
+  placeholder: strings.filters.account,
+}
+
+/** In UTC, as the charges. */
+export const thisMonth = (): string => new Date().toISOString().slice(0, 'YYYY-MM'.length)
+
+export const MONTH_FIELD: FilterField = {
+  name: 'month',
+  label: strings.usage.month,
+  kind: 'month',
+  fallback: thisMonth(),
 }
 
 /** The filters of the current address that a list knows. */
@@ -25,19 +46,50 @@ export const currentFilters = (fields: ReadonlyArray<FilterField>): Filters =>
 const valueOf = (field: FilterField, data: FormData): string => {
   const value = data.get(field.name)
   if (typeof value !== 'string') return ''
-  return field.kind === 'time' ? (utcOfField(value) ?? '') : value.trim()
+  if (field.kind === 'time') return utcOfField(value) ?? ''
+  return field.kind === 'account' ? accountOf(value.trim()) : value.trim()
 }
 
-const Input = ({
-  field,
-  id,
-  value,
-}: {
+interface InputProps {
   readonly field: FilterField
   readonly id: string
   readonly value: string
-}) => {
+}
+
+/** The name of an account, or its id while the name is not known or not the only one. */
+const AccountInput = ({ field, id, value }: InputProps) => {
+  const input = useRef<HTMLInputElement>(null)
+  const listId = useId()
+  const name = nameOfAccount(value)
+  const shown = name !== null && accountOf(name) === value ? name : value
+  useLayoutEffect(() => {
+    // The names may come when somebody types already.
+    if (input.current?.value === value) input.current.value = shown
+  }, [shown, value])
+  return (
+    <>
+      <input
+        ref={input}
+        id={id}
+        name={field.name}
+        defaultValue={value}
+        list={listId}
+        placeholder={field.placeholder}
+        autocomplete="off"
+        spellcheck={false}
+      />
+      <datalist id={listId}>
+        {accountNames().map((one) => (
+          <option key={one} value={one} />
+        ))}
+      </datalist>
+    </>
+  )
+}
+
+const Input = ({ field, id, value }: InputProps) => {
   const { kind, name, placeholder } = field
+  if (kind === 'account') return <AccountInput field={field} id={id} value={value} />
   if (kind === 'time') {
     return <input id={id} name={name} type="datetime-local" value={value === '' ? '' : fieldOfUtc(value)} />
   }
@@ -66,7 +118,7 @@ const Field = ({ field, value }: { readonly field: FilterField; readonly value: 
           value={value}
           onChange={(event) => event.currentTarget.form?.requestSubmit()}
         >
-          <option value="">{strings.any}</option>
+          {field.fallback === undefined ? <option value="">{strings.any}</option> : null}
           {field.choices?.map((choice) => (
             <option key={choice} value={choice}>
               {wordsOf(choice)}
@@ -102,7 +154,7 @@ export const FilterBar = ({ fields }: { readonly fields: ReadonlyArray<FilterFie
       }}
     >
       {fields.map((field) => (
-        <Field key={field.name} field={field} value={filters[field.name] ?? ''} />
+        <Field key={field.name} field={field} value={filters[field.name] ?? field.fallback ?? ''} />
       ))}
       <div class="actions">
         <button type="submit" class="primary">

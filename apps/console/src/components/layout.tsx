@@ -1,12 +1,17 @@
-/** The frame of all pages: navigation, search, theme and user. */
+/** The frame of all pages: navigation, search, theme, language and user. */
 import type { ComponentChildren } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
+import { readAccountNames } from '../api/account-names.ts'
 import { may, request, session } from '../api/client.ts'
+import { wordsOf } from '../format/number.ts'
 import { GO_TO, type KeyState, onKey } from '../keyboard/keys.ts'
 import { location, navigate } from '../routing/location.ts'
+import { LANGUAGE, language, LANGUAGE_NAMES, LANGUAGES } from '../language.ts'
+import { writeChoice } from '../storage.ts'
 import { strings } from '../strings.ts'
 import { shortcutsOn, THEMES, theme } from '../theme.ts'
 import { searchFor } from '../screens/search.tsx'
+import { Announcement } from './basics.tsx'
 
 /** Pages of the navigation, with the permission that they need. */
 const PAGES = [
@@ -58,7 +63,9 @@ const SearchBox = () => (
       }
     }}
   >
-    <label for="search">{strings.search.label}</label>
+    <label for="search" class="unseen">
+      {strings.search.label}
+    </label>
     <input
       id="search"
       name="q"
@@ -71,7 +78,7 @@ const SearchBox = () => (
 )
 
 const ThemeChoice = () => (
-  <label class="theme">
+  <label class="choice">
     {strings.theme.label}
     <select
       value={theme.value}
@@ -82,6 +89,28 @@ const ThemeChoice = () => (
       {THEMES.map((name) => (
         <option key={name} value={name}>
           {strings.theme[name]}
+        </option>
+      ))}
+    </select>
+  </label>
+)
+
+const LanguageChoice = () => (
+  <label class="choice">
+    {strings.language}
+    <select
+      value={language}
+      onChange={(event) => {
+        const chosen = LANGUAGES.find((name) => name === event.currentTarget.value)
+        if (chosen === undefined) return
+        writeChoice(LANGUAGE, chosen)
+        // All texts are constants of the page.
+        window.location.reload()
+      }}
+    >
+      {LANGUAGES.map((name) => (
+        <option key={name} value={name} lang={name}>
+          {LANGUAGE_NAMES[name]}
         </option>
       ))}
     </select>
@@ -103,23 +132,27 @@ const User = ({ openHelp }: { readonly openHelp: () => void }) => {
   const { name, roles } = session.value.me
   return (
     <div class="user">
-      <span>
-        {name} <span class="muted">({roles.join(', ')})</span>
+      <span class="user-name">
+        <strong>{name}</strong>
+        <span class="muted">{roles.map(wordsOf).join(', ')}</span>
       </span>
       <ThemeChoice />
-      <button type="button" class="quiet" onClick={openHelp}>
-        {strings.help.open}
-      </button>
-      <button
-        type="button"
-        class="quiet"
-        onClick={() => {
-          // Without an answer the session may still be valid, so the page stays as it is.
-          signOut().catch(() => {})
-        }}
-      >
-        {strings.signOut}
-      </button>
+      <LanguageChoice />
+      <div class="actions">
+        <button type="button" class="quiet" onClick={openHelp}>
+          {strings.help.open}
+        </button>
+        <button
+          type="button"
+          class="quiet"
+          onClick={() => {
+            // Without an answer the session may still be valid, so the page stays as it is.
+            signOut().catch(() => {})
+          }}
+        >
+          {strings.signOut}
+        </button>
+      </div>
     </div>
   )
 }
@@ -206,27 +239,54 @@ const useShortcuts = (openHelp: () => void): void => {
   }, [])
 }
 
+/** The navigation is a menu on a small screen, and closes when another page opens. */
+const Side = ({ openHelp }: { readonly openHelp: () => void }) => {
+  const [open, setOpen] = useState(false)
+  useEffect(() => setOpen(false), [location.value.pathname])
+  return (
+    <header class="side">
+      <div class="side-head">
+        <a class="product" href="/">
+          {strings.product}
+        </a>
+        <button
+          type="button"
+          class="menu-button"
+          aria-expanded={open}
+          aria-controls="menu"
+          onClick={() => setOpen(!open)}
+        >
+          {strings.menu}
+        </button>
+      </div>
+      <div id="menu" class={open ? 'side-body open' : 'side-body'}>
+        <Navigation />
+        <User openHelp={openHelp} />
+      </div>
+    </header>
+  )
+}
+
 export const Layout = ({ children }: { readonly children: ComponentChildren }) => {
   const [help, setHelp] = useState(false)
+  // Most pages show them: so they are there before their ids appear.
+  useEffect(readAccountNames, [])
   useShortcuts(() => setHelp(true))
   return (
     <>
       <a class="skip" href="#main">
         {strings.skip}
       </a>
-      <header>
-        <div class="bar">
-          <a class="product" href="/">
-            {strings.product}
-          </a>
+      <div class="frame">
+        <Side openHelp={() => setHelp(true)} />
+        <div class="content">
           <SearchBox />
-          <User openHelp={() => setHelp(true)} />
+          <main id="main" tabIndex={-1}>
+            {children}
+          </main>
+          <Announcement />
         </div>
-        <Navigation />
-      </header>
-      <main id="main" tabIndex={-1}>
-        {children}
-      </main>
+      </div>
       {help ? <Help onClose={() => setHelp(false)} /> : null}
     </>
   )

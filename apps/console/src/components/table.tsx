@@ -1,5 +1,8 @@
-/** A list as a table. Of a long list only the visible rows are in the page. */
-import type { ComponentChildren } from 'preact'
+/**
+ * A list as a table. Of a long list only the visible rows are in the page. A table that is wider than its
+ * place gets smaller, and then shows each row as a card, so that no column is cut off.
+ */
+import type { ComponentChildren, RefObject } from 'preact'
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import type { Pages } from '../api/resource.ts'
 import { strings } from '../strings.ts'
@@ -11,7 +14,12 @@ export interface Column<Row> {
   readonly cell: (row: Row) => ComponentChildren
   /** Numbers stand at the right. */
   readonly numeric?: boolean
+  /** Long texts, such as an address: the lines break anywhere. */
+  readonly wide?: boolean
 }
+
+const classOf = ({ numeric, wide }: Pick<Column<never>, 'numeric' | 'wide'>): string =>
+  [numeric === true ? 'numeric' : '', wide === true ? 'wide' : ''].join(' ').trim()
 
 interface TableProps<Row> {
   /** What the table contains, for screen readers. */
@@ -28,8 +36,41 @@ interface TableProps<Row> {
 const WINDOWED_FROM = 300
 /** The next page loads so far before its place becomes visible, so that scrolling seldom waits. */
 const LOADED_AHEAD_PX = 1500
+/** Grey lines before the first rows. */
+const FIRST_LINES = 8
 /** Before the first measurement. */
 const ASSUMED_ROW_PX = 36
+
+/** How the rows of a table stand, from the widest to the narrowest. `stacked`: each row is a card. */
+const DENSITIES = ['', 'compact', 'stacked'] as const
+type Density = (typeof DENSITIES)[number]
+
+/** The widest density with which the table fits into the box. */
+const useDensity = (box: RefObject<HTMLDivElement | null>): Density => {
+  const [density, setDensity] = useState(0)
+  /** Pixels that the columns need side by side, for each density that was too wide. */
+  const needed = useRef<Array<number>>([])
+  const fit = (): void => {
+    const element = box.current
+    const table = element?.querySelector('table')
+    if (element === null || table === null || table === undefined) return
+    if (density < DENSITIES.length - 1 && table.offsetWidth > element.clientWidth) {
+      needed.current[density] = table.offsetWidth
+      setDensity(density + 1)
+    } else if (density > 0 && element.clientWidth >= (needed.current[density - 1] ?? 0)) {
+      setDensity(density - 1)
+    }
+  }
+  // Each time: other rows need another width.
+  useLayoutEffect(fit)
+  useEffect(() => {
+    if (box.current === null) return
+    const observer = new ResizeObserver(fit)
+    observer.observe(box.current)
+    return () => observer.disconnect()
+  }, [density])
+  return DENSITIES[density] ?? 'stacked'
+}
 
 export const Table = <Row,>({
   columns,
@@ -39,7 +80,9 @@ export const Table = <Row,>({
   rowKey,
   rows,
 }: TableProps<Row>) => {
+  const box = useRef<HTMLDivElement>(null)
   const body = useRef<HTMLTableSectionElement>(null)
+  const density = useDensity(box)
   const rowHeight = useRef(ASSUMED_ROW_PX)
   const [range, setRange] = useState({ from: 0, until: WINDOWED_FROM })
   const isWindowed = rows.length >= WINDOWED_FROM
@@ -85,24 +128,29 @@ export const Table = <Row,>({
       </tr>
     ) : null
   return (
-    <div class="table" role="group" aria-label={label} tabIndex={0}>
-      <table class={isWindowed ? 'windowed' : ''} aria-rowcount={hasMore ? -1 : dropped + rows.length + 1}>
-        <thead>
-          <tr aria-rowindex={1}>
-            {columns.map(({ numeric, title }) => (
-              <th key={title} scope="col" class={numeric === true ? 'numeric' : ''}>
-                {title}
+    <div class="table" role="group" aria-label={label} ref={box}>
+      {/* The style of cards takes the roles of a table from its elements. */}
+      <table
+        role="table"
+        class={[isWindowed ? 'windowed' : '', density].join(' ').trim()}
+        aria-rowcount={hasMore ? -1 : dropped + rows.length + 1}
+      >
+        <thead role="rowgroup">
+          <tr role="row" aria-rowindex={1}>
+            {columns.map((column) => (
+              <th key={column.title} role="columnheader" scope="col" class={classOf(column)}>
+                {column.title}
               </th>
             ))}
           </tr>
         </thead>
-        <tbody ref={body}>
+        <tbody role="rowgroup" ref={body}>
           {space(from)}
           {rows.slice(from, until).map((row, i) => (
-            <tr key={rowKey(row)} aria-rowindex={dropped + from + i + 2}>
-              {columns.map(({ cell, numeric, title }) => (
-                <td key={title} class={numeric === true ? 'numeric' : ''}>
-                  {cell(row)}
+            <tr key={rowKey(row)} role="row" aria-rowindex={dropped + from + i + 2}>
+              {columns.map((column) => (
+                <td key={column.title} role="cell" class={classOf(column)} data-label={column.title}>
+                  <div class="value">{column.cell(row)}</div>
                 </td>
               ))}
             </tr>
@@ -155,7 +203,7 @@ export const PagedTable = <Row,>({ empty, pages, ...table }: PagedTableProps<Row
       ) : null}
       {rows.length > 0 ? <Table {...table} rows={rows} dropped={dropped} hasMore={hasMore} /> : null}
       {rows.length === 0 && !hasMore && !loading && failure === null ? <Empty>{empty}</Empty> : null}
-      {loading ? <Loading /> : null}
+      {loading ? <Loading lines={rows.length === 0 ? FIRST_LINES : 1} /> : null}
       {failure === null ? null : <Failed failure={failure} retry={loadMore} />}
       <div ref={end} class="list-end">
         {hasMore && !loading && failure === null ? (

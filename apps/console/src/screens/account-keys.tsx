@@ -3,9 +3,10 @@ import { useState } from 'preact/hooks'
 import { may, request, RequestFailed } from '../api/client.ts'
 import { usePages } from '../api/resource.ts'
 import type { ApiKey, KeyRequest, NewKey } from '../api/types.ts'
-import { CopyButton, Facts, Status, Time } from '../components/basics.tsx'
+import { Code, Facts, Status, Time } from '../components/basics.tsx'
 import { ActionButton, textOf } from '../components/dialog.tsx'
 import { type Column, PagedTable } from '../components/table.tsx'
+import { wordsOf } from '../format/number.ts'
 import { durationText } from '../format/time.ts'
 import { withFilters } from '../routing/routes.ts'
 import { strings } from '../strings.ts'
@@ -31,17 +32,23 @@ const endOf = ({ expires_at, revoked_at }: ApiKey): string | null => {
 }
 
 const KEYS: ReadonlyArray<Column<ApiKey>> = [
-  { title: strings.accounts.key, cell: ({ id }) => <code>{id}</code> },
+  { title: strings.accounts.key, cell: ({ id }) => <Code text={id} /> },
   { title: strings.accounts.lastFour, cell: ({ last_four }) => <code>…{last_four}</code> },
-  { title: strings.columns.mode, cell: ({ mode }) => mode },
+  { title: strings.columns.mode, cell: ({ mode }) => wordsOf(mode) },
   {
     title: strings.columns.status,
     cell: ({ revoked_at, works }) => (
       <Status value={works ? 'enabled' : revoked_at === null ? 'expired' : 'revoked'} />
     ),
   },
-  { title: strings.accounts.lastUsed, cell: ({ last_used_at }) => <Time at={last_used_at} /> },
-  { title: strings.accounts.lastUsedFrom, cell: ({ last_used_from }) => <code>{last_used_from}</code> },
+  {
+    title: strings.accounts.lastUsed,
+    cell: ({ last_used_at, last_used_from }) => (
+      <>
+        <Time at={last_used_at} /> {last_used_from === null ? null : <code>{last_used_from}</code>}
+      </>
+    ),
+  },
   { title: strings.accounts.networks, cell: ({ allowed_addresses }) => networksText(allowed_addresses) },
   { title: strings.accounts.scopes, cell: ({ scopes }) => scopesText(scopes) },
   { title: strings.accounts.ends, cell: (key) => <Time at={endOf(key)} /> },
@@ -121,8 +128,8 @@ const IssueKey = ({
     <label>
       {strings.columns.mode}
       <select name="mode">
-        <option value="test">test</option>
-        <option value="live">live</option>
+        <option value="test">{wordsOf('test')}</option>
+        <option value="live">{wordsOf('live')}</option>
       </select>
     </label>
     <label>
@@ -147,21 +154,19 @@ const Issued = ({ issued }: { readonly issued: NewKey }) => (
     <h3 id="issued">{strings.accounts.issued}</h3>
     <Facts
       rows={[
-        [strings.accounts.key, <code>{issued.key}</code>],
-        [strings.columns.id, <code>{issued.id}</code>],
-        [strings.columns.mode, issued.mode],
+        [strings.accounts.key, <Code text={issued.key} whole />],
+        [strings.columns.id, <Code text={issued.id} />],
+        [strings.columns.mode, wordsOf(issued.mode)],
         [strings.accounts.scopes, scopesText(issued.scopes)],
         ...(issued.expires_at === undefined
           ? []
-          : [[strings.accounts.expires, <Time at={issued.expires_at} />] as const]),
+          : [[strings.accounts.expires, <Time at={issued.expires_at} exact />] as const]),
         ...(issued.replaces == null
           ? []
-          : [[strings.accounts.oldEnds, <Time at={issued.replaces.revoked_at} />] as const]),
+          : [[strings.accounts.oldEnds, <Time at={issued.replaces.revoked_at} exact />] as const]),
       ]}
     />
-    <p>
-      {strings.accounts.issuedAbout} <CopyButton text={issued.key} label={strings.copy} />
-    </p>
+    <p>{strings.accounts.issuedAbout}</p>
   </section>
 )
 
@@ -324,10 +329,10 @@ export const Keys = ({ id, name }: { readonly id: string; readonly name: string 
     { title: strings.accounts.scopes, cell: ({ scopes }) => scopesText(scopes) },
     {
       title: strings.accounts.replaces,
-      cell: ({ replaces }) => (replaces === null ? null : <code>{replaces}</code>),
+      cell: ({ replaces }) => <Code text={replaces} />,
     },
     { title: strings.people.confirmed, cell: ({ confirmed_by }) => confirmed_by ?? '' },
-    { title: strings.accounts.key, cell: ({ key }) => (key === null ? null : <code>{key}</code>) },
+    { title: strings.accounts.key, cell: ({ key }) => <Code text={key} /> },
     {
       title: strings.people.action,
       cell: (made) =>

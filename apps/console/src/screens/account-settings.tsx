@@ -64,7 +64,7 @@ export const Settings = ({ account, reload }: { readonly account: Account; reado
       columns={[
         { title: strings.accounts.setting, cell: (name) => wordsOf(name) },
         ...account.modes.map(({ in_force, mode, overridden }) => ({
-          title: mode,
+          title: wordsOf(mode),
           numeric: true,
           cell: (name: AccountSetting) => (
             <>

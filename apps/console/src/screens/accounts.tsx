@@ -2,12 +2,18 @@
 import { may, request } from '../api/client.ts'
 import { usePages, useResource } from '../api/resource.ts'
 import type { Account, AccountRow, DaySpend, TemplatePerformance } from '../api/types.ts'
-import { Facts, Id, PageTitle, ResourceState, Time } from '../components/basics.tsx'
+import { Code, Empty, Facts, PageTitle, ResourceState, Time } from '../components/basics.tsx'
 import { ActionButton } from '../components/dialog.tsx'
-import { currentFilters, FilterBar, type FilterField } from '../components/filters.tsx'
+import {
+  currentFilters,
+  FilterBar,
+  type FilterField,
+  MONTH_FIELD,
+  thisMonth,
+} from '../components/filters.tsx'
 import { type Column, PagedTable, Table } from '../components/table.tsx'
-import { countText, moneyText, percentText } from '../format/number.ts'
-import { durationText } from '../format/time.ts'
+import { countText, moneyText, percentText, wordsOf } from '../format/number.ts'
+import { dateText, durationText, monthText } from '../format/time.ts'
 import { withFilters } from '../routing/routes.ts'
 import { strings } from '../strings.ts'
 import { Certification } from './account-certification.tsx'
@@ -17,7 +23,7 @@ import { HubStop } from './hub-stop.tsx'
 
 const COLUMNS: ReadonlyArray<Column<AccountRow>> = [
   { title: strings.columns.name, cell: ({ id, name }) => <a href={`/accounts/${id}`}>{name}</a> },
-  { title: strings.columns.account, cell: ({ id }) => <Id id={id} /> },
+  { title: strings.columns.id, cell: ({ id }) => <Code text={id} /> },
   { title: strings.accounts.liveKeys, numeric: true, cell: ({ live_keys }) => countText(live_keys) },
   { title: strings.accounts.testKeys, numeric: true, cell: ({ test_keys }) => countText(test_keys) },
   {
@@ -51,7 +57,7 @@ const templatesOf = (account: string): ReadonlyArray<Column<TemplatePerformance>
     title: strings.columns.template,
     cell: ({ template }) => <a href={withFilters('/messages', { account, template })}>{template}</a>,
   },
-  { title: strings.columns.class, cell: (row) => row.class },
+  { title: strings.columns.class, cell: (row) => wordsOf(row.class) },
   { title: strings.accounts.accepted, numeric: true, cell: ({ accepted }) => countText(accepted) },
   { title: strings.charts.delivered, numeric: true, cell: ({ delivered }) => countText(delivered) },
   { title: strings.charts.failed, numeric: true, cell: ({ failed }) => countText(failed) },
@@ -79,8 +85,8 @@ const PERIOD_DAYS = 30
 
 /** One set of filters for the page: those of another set would be lost. */
 const FIELDS: ReadonlyArray<FilterField> = [
-  { name: 'month', label: strings.usage.month, kind: 'month' },
-  { name: 'mode', label: strings.columns.mode, kind: 'choice', choices: ['live', 'test'] },
+  MONTH_FIELD,
+  { name: 'mode', label: strings.columns.mode, kind: 'choice', choices: ['live', 'test'], fallback: 'live' },
 ]
 
 const Performance = ({ id }: { readonly id: string }) => {
@@ -100,7 +106,7 @@ const Performance = ({ id }: { readonly id: string }) => {
       <h2 id="performance">{strings.accounts.performance(PERIOD_DAYS)}</h2>
       <ResourceState data={data} failure={failure} reload={reload} />
       {data === null ? null : data.data.length === 0 ? (
-        <p class="empty">{strings.accounts.noMessages}</p>
+        <Empty>{strings.accounts.noMessages}</Empty>
       ) : (
         <Table
           label={strings.accounts.performance(PERIOD_DAYS)}
@@ -116,7 +122,7 @@ const Performance = ({ id }: { readonly id: string }) => {
 const amountOf = ({ currency }: DaySpend, amount: string): string => moneyText({ amount, currency })
 
 const DAYS: ReadonlyArray<Column<DaySpend>> = [
-  { title: strings.usage.day, cell: ({ day }) => day },
+  { title: strings.usage.day, cell: ({ day }) => dateText(day) },
   { title: strings.messages.title, numeric: true, cell: ({ messages }) => countText(messages) },
   { title: strings.usage.charged, numeric: true, cell: (row) => amountOf(row, row.charged) },
   { title: strings.usage.returned, numeric: true, cell: (row) => amountOf(row, row.returned) },
@@ -124,20 +130,20 @@ const DAYS: ReadonlyArray<Column<DaySpend>> = [
 ]
 
 const Spend = ({ id }: { readonly id: string }) => {
-  const month = currentFilters(FIELDS)['month'] ?? new Date().toISOString().slice(0, 7)
+  const { month = thisMonth() } = currentFilters(FIELDS)
   const { data, failure, reload } = useResource<{ readonly data: ReadonlyArray<DaySpend> }>(
     withFilters('/v1/usage/days', { account: id, month }),
   )
   return (
     <section aria-labelledby="spend">
-      <h2 id="spend">{strings.usage.byDay(month)}</h2>
+      <h2 id="spend">{strings.usage.byDay(monthText(month))}</h2>
       <FilterBar fields={FIELDS} />
       <ResourceState data={data} failure={failure} reload={reload} />
       {data === null ? null : data.data.length === 0 ? (
-        <p class="empty">{strings.usage.empty}</p>
+        <Empty>{strings.usage.empty}</Empty>
       ) : (
         <Table
-          label={strings.usage.byDay(month)}
+          label={strings.usage.byDay(monthText(month))}
           rows={data.data}
           columns={DAYS}
           rowKey={({ currency, day }) => `${day} ${currency}`}
@@ -164,7 +170,7 @@ export const AccountPage = ({ id }: { readonly id: string }) => {
   return (
     <>
       <PageTitle text={data === null ? id : data.name}>
-        <code>{id}</code>
+        <Code text={id} />
       </PageTitle>
       <ResourceState data={data} failure={failure} reload={reload} />
       {data === null ? null : (
@@ -172,7 +178,7 @@ export const AccountPage = ({ id }: { readonly id: string }) => {
           <Facts
             rows={[
               [
-                strings.accounts.spend(data.spending.period),
+                strings.accounts.spend(monthText(data.spending.period)),
                 <>
                   {moneyText({ amount: data.spending.spent, currency: data.spending.currency })}{' '}
                   {data.spending.threshold_told ? strings.accounts.told : ''}{' '}
@@ -181,14 +187,14 @@ export const AccountPage = ({ id }: { readonly id: string }) => {
               ],
               [
                 strings.accounts.lists,
-                <>
+                <span class="links">
                   <a href={withFilters('/messages', { account: id })}>{strings.messages.title}</a>{' '}
                   <a href={withFilters('/moderation/templates', { account: id })}>
                     {strings.moderation.templates}
                   </a>{' '}
                   <a href={withFilters('/webhooks', { account: id })}>{strings.webhooks.title}</a>{' '}
                   <a href={withFilters('/usage', { account: id })}>{strings.usage.title}</a>
-                </>,
+                </span>,
               ],
             ]}
           />

@@ -15,24 +15,28 @@ const FIELDS: ReadonlyArray<FilterField> = [
 
 const Values = ({ values }: { readonly values: Readonly<Record<string, unknown>> | null }) => (
   <ul class="detail">
-    {Object.entries(values ?? {}).map(([name, value]) => (
-      <li key={name}>
-        <span class="muted">{wordsOf(name)}</span>{' '}
-        {typeof value === 'string' ? <Id id={value} /> : JSON.stringify(value)}
-      </li>
-    ))}
+    {Object.entries(values ?? {}).flatMap(([name, value]) =>
+      value === null
+        ? []
+        : [
+            <li key={name}>
+              <span class="muted">{wordsOf(name)}</span>{' '}
+              {typeof value === 'string' ? <Id id={value} /> : JSON.stringify(value)}
+            </li>,
+          ],
+    )}
   </ul>
 )
 
 const COLUMNS: ReadonlyArray<Column<AuditRow>> = [
   { title: strings.audit.at, cell: ({ at }) => <Time at={at} /> },
   { title: strings.audit.actor, cell: ({ actor }) => actor },
-  { title: strings.audit.role, cell: ({ role }) => role ?? '' },
+  { title: strings.audit.role, cell: ({ role }) => wordsOf(role ?? '') },
   { title: strings.audit.operation, cell: ({ command }) => command },
-  { title: strings.audit.values, cell: (row) => <Values values={row.arguments} /> },
+  { title: strings.audit.values, wide: true, cell: (row) => <Values values={row.arguments} /> },
   { title: strings.columns.reason, cell: ({ reason }) => reason ?? '' },
   { title: strings.audit.outcome, cell: ({ outcome }) => <Status value={outcome} /> },
-  { title: strings.audit.detail, cell: ({ detail }) => <Values values={detail} /> },
+  { title: strings.audit.detail, wide: true, cell: ({ detail }) => <Values values={detail} /> },
 ]
 
 export const Audit = () => {

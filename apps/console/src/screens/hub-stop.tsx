@@ -27,7 +27,7 @@ export const HubStop = () => {
                 strings.columns.status,
                 data.stopped ? (
                   <>
-                    <Status value="stopped" /> {strings.start.until} <Time at={data.stopped_until} />
+                    <Status value="stopped" /> {strings.start.until} <Time at={data.stopped_until} exact />
                   </>
                 ) : (
                   strings.hub.accepts

@@ -5,12 +5,14 @@ import { useResource } from '../api/resource.ts'
 import type { OperatorRecord, RevealedMessage, Timeline, TimelineEntry } from '../api/types.ts'
 import { performerOf } from '../charts/timeline.ts'
 import { TimelineChart } from '../charts/timeline-chart.tsx'
-import { CopyButton, Facts, Id, Json, PageTitle, ResourceState, Status, Time } from '../components/basics.tsx'
+import { Code, Facts, Id, Json, PageTitle, ResourceState, Status, Time } from '../components/basics.tsx'
 import { ActionButton, ReasonField, textOf } from '../components/dialog.tsx'
 import { moneyText, wordsOf } from '../format/number.ts'
 import { durationText } from '../format/time.ts'
 import { withFilters } from '../routing/routes.ts'
 import { strings } from '../strings.ts'
+
+const isTime = (text: string): boolean => /^\d{4}-\d\d-\d\dT[\d:.]+Z$/u.test(text)
 
 /** The values of an entry. Ids are links. */
 const Detail = ({ entry }: { readonly entry: TimelineEntry }) => (
@@ -24,7 +26,7 @@ const Detail = ({ entry }: { readonly entry: TimelineEntry }) => (
           {values.map((one, i) => (
             <span key={one}>
               {i > 0 ? ', ' : ''}
-              <Id id={one} />
+              {isTime(one) ? <Time at={one} precise /> : <Id id={one} />}
             </span>
           ))}
         </li>,
@@ -81,8 +83,8 @@ const Steps = ({ timeline }: { readonly timeline: Timeline }) => {
       </div>
       {trace === null ? null : (
         <p>
-          {strings.message.trace} {traceUrl === null ? <code>{trace}</code> : <a href={traceUrl}>{trace}</a>}{' '}
-          <CopyButton text={trace} label={strings.copy} />
+          {strings.message.trace}{' '}
+          {traceUrl === null ? <Code text={trace} whole /> : <Id id={trace} href={traceUrl} />}
         </p>
       )}
       <TimelineChart steps={steps} />
@@ -199,8 +201,8 @@ const Record = ({ timeline: { message } }: { readonly timeline: Timeline }) => (
       [strings.columns.created, <Time at={message.created_at} precise />],
       [strings.message.changed, <Time at={message.updated_at} precise />],
       [strings.columns.account, <Id id={message.account} />],
-      [strings.columns.class, message.class],
-      [strings.columns.mode, message.mode],
+      [strings.columns.class, wordsOf(message.class)],
+      [strings.columns.mode, wordsOf(message.mode)],
       [
         strings.columns.template,
         <a href={withFilters('/messages', { account: message.account, template: message.template })}>
@@ -211,7 +213,9 @@ const Record = ({ timeline: { message } }: { readonly timeline: Timeline }) => (
       [strings.message.parts, String(message.parts)],
       [strings.message.attempts, String(message.attempts)],
       [strings.message.price, moneyText({ amount: message.price, currency: message.currency })],
-      message.client_ref === null ? null : [strings.columns.clientRef, <code>{message.client_ref}</code>],
+      message.client_ref === null
+        ? null
+        : [strings.columns.clientRef, <Code text={message.client_ref} whole />],
       message.batch === null ? null : [strings.columns.batch, <Id id={message.batch} />],
       [
         strings.message.recipient,
@@ -230,8 +234,7 @@ export const MessagePage = ({ id }: { readonly id: string }) => {
   return (
     <>
       <PageTitle text={strings.message.title}>
-        <code>{id}</code>
-        <CopyButton text={id} label={strings.copy} />
+        <Code text={id} whole />
         <button type="button" class="quiet" onClick={reload} disabled={loading}>
           {strings.reload}
         </button>

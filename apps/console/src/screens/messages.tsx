@@ -2,8 +2,8 @@
 import { CHOICES } from '../api/choices.ts'
 import { usePages } from '../api/resource.ts'
 import type { Message } from '../api/types.ts'
-import { Id, PageTitle, Status, Time } from '../components/basics.tsx'
-import { currentFilters, FilterBar, type FilterField } from '../components/filters.tsx'
+import { Code, Id, PageTitle, Status, Time } from '../components/basics.tsx'
+import { ACCOUNT_FIELD, currentFilters, FilterBar, type FilterField } from '../components/filters.tsx'
 import { type Column, PagedTable } from '../components/table.tsx'
 import { wordsOf } from '../format/number.ts'
 import { withFilters } from '../routing/routes.ts'
@@ -12,7 +12,7 @@ import { strings } from '../strings.ts'
 const { class: CLASSES, mode: MODES, reason: REASONS, status: STATUSES } = CHOICES['messages.list']
 
 const FIELDS: ReadonlyArray<FilterField> = [
-  { name: 'account', label: strings.columns.account, kind: 'text', placeholder: 'acc_…' },
+  ACCOUNT_FIELD,
   { name: 'mode', label: strings.columns.mode, kind: 'choice', choices: MODES },
   { name: 'class', label: strings.columns.class, kind: 'choice', choices: CLASSES },
   { name: 'template', label: strings.columns.template, kind: 'text' },
@@ -28,11 +28,11 @@ const COLUMNS: ReadonlyArray<Column<Message>> = [
   { title: strings.columns.message, cell: ({ id }) => <Id id={id} /> },
   { title: strings.columns.status, cell: ({ status }) => <Status value={status} /> },
   { title: strings.columns.reason, cell: ({ reason_code }) => wordsOf(reason_code ?? '') },
-  { title: strings.columns.class, cell: (message) => message.class },
+  { title: strings.columns.class, cell: (message) => wordsOf(message.class) },
   { title: strings.columns.template, cell: ({ template }) => template },
-  { title: strings.columns.mode, cell: ({ mode }) => mode },
+  { title: strings.columns.mode, cell: ({ mode }) => wordsOf(mode) },
   { title: strings.columns.account, cell: ({ account }) => <Id id={account} /> },
-  { title: strings.columns.clientRef, cell: ({ client_ref }) => client_ref ?? '' },
+  { title: strings.columns.clientRef, cell: ({ client_ref }) => <Code text={client_ref} /> },
 ]
 
 /** Rows of a page. Two screens of rows load in one request. */

@@ -6,6 +6,7 @@ import { usePages, useResource } from '../api/resource.ts'
 import type { ModerationItem, ModerationRow } from '../api/types.ts'
 import {
   Age,
+  Code,
   Empty,
   Facts,
   Failed,
@@ -17,8 +18,9 @@ import {
   Time,
 } from '../components/basics.tsx'
 import { ActionButton, ReasonField, textOf } from '../components/dialog.tsx'
-import { currentFilters, FilterBar, type FilterField } from '../components/filters.tsx'
+import { ACCOUNT_FIELD, currentFilters, FilterBar, type FilterField } from '../components/filters.tsx'
 import { type Column, PagedTable } from '../components/table.tsx'
+import { wordsOf } from '../format/number.ts'
 import { withFilters } from '../routing/routes.ts'
 import { strings } from '../strings.ts'
 
@@ -31,7 +33,7 @@ const CHOICES_OF = {
 } as const
 
 const fieldsOf = (kind: Kind): ReadonlyArray<FilterField> => [
-  { name: 'account', label: strings.columns.account, kind: 'text', placeholder: 'acc_…' },
+  ACCOUNT_FIELD,
   { name: 'status', label: strings.columns.status, kind: 'choice', choices: CHOICES_OF[kind].status },
   { name: 'mode', label: strings.columns.mode, kind: 'choice', choices: CHOICES_OF[kind].mode },
 ]
@@ -42,6 +44,7 @@ const columnsOf = (kind: Kind): ReadonlyArray<Column<ModerationRow>> => [
   { title: strings.columns.waiting, cell: ({ created_at }) => <Age at={created_at} /> },
   {
     title: kind === 'templates' ? strings.columns.text : strings.columns.registration,
+    wide: true,
     cell: (item) =>
       item.object === 'template' ? (
         <span class="message-text">{item.body}</span>
@@ -207,8 +210,8 @@ const Item = ({ id, kind }: { readonly id: string; readonly kind: Kind }) => {
                   ],
               data.reason === null ? null : [strings.moderation.comment, data.reason],
               [strings.columns.account, <Id id={data.account} />],
-              [strings.columns.mode, data.mode],
-              data.object === 'template' ? [strings.columns.class, data.class] : null,
+              [strings.columns.mode, wordsOf(data.mode)],
+              data.object === 'template' ? [strings.columns.class, wordsOf(data.class)] : null,
               data.object === 'template'
                 ? [
                     strings.columns.sender,
@@ -221,7 +224,7 @@ const Item = ({ id, kind }: { readonly id: string; readonly kind: Kind }) => {
                 ? [strings.moderation.language, data.language]
                 : null,
               [strings.columns.created, <Time at={data.created_at} />],
-              [strings.columns.id, <code>{data.id}</code>],
+              [strings.columns.id, <Code text={data.id} />],
             ]}
           />
           <Preview item={data} />

@@ -4,7 +4,7 @@ import { useState } from 'preact/hooks'
 import { type Failure, may, request, RequestFailed } from '../api/client.ts'
 import { usePages } from '../api/resource.ts'
 import type { ErasureOutcome, ErasureReceipt, ErasureRequest, OptOut, OptOutCheck } from '../api/types.ts'
-import { Empty, Facts, Failed, Json, PageTitle, Status, Time } from '../components/basics.tsx'
+import { Code, Empty, Facts, Failed, Id, Json, PageTitle, Status, Time } from '../components/basics.tsx'
 import { ActionButton, ReasonField, textOf } from '../components/dialog.tsx'
 import { currentFilters, FilterBar, type FilterField } from '../components/filters.tsx'
 import { type Column, PagedTable, Table } from '../components/table.tsx'
@@ -58,7 +58,7 @@ const Checked = ({
 }) => (
   <section aria-labelledby="checked" class="revealed">
     <h2 id="checked">{checked.opted_out ? strings.people.isOptedOut : strings.people.isNotOptedOut}</h2>
-    <Facts rows={[[strings.people.hash, <code>{checked.recipient}</code>]]} />
+    <Facts rows={[[strings.people.hash, <Code text={checked.recipient} />]]} />
     {checked.history.length === 0 ? (
       <Empty>{strings.people.noHistory}</Empty>
     ) : (
@@ -121,7 +121,7 @@ const Check = () => {
           void check(textOf(new FormData(event.currentTarget), 'recipient'))
         }}
       >
-        <div class="field">
+        <div class="field recipient">
           <RecipientField />
         </div>
         <button type="submit" class="primary">
@@ -149,11 +149,7 @@ const OPT_OUTS: ReadonlyArray<Column<OptOut>> = [
   { title: strings.people.source, cell: ({ source }) => strings.people.sources[source] ?? source },
   {
     title: strings.people.hash,
-    cell: ({ recipient }) => (
-      <a class="id" href={withFilters('/search', { q: recipient })}>
-        {recipient}
-      </a>
-    ),
+    cell: ({ recipient }) => <Id id={recipient} href={withFilters('/search', { q: recipient })} />,
   },
 ]
 
@@ -185,9 +181,9 @@ const Receipt = ({ receipt }: { readonly receipt: ErasureReceipt }) => (
     <Facts
       rows={[
         [strings.columns.status, <Status value={receipt.status} />],
-        [strings.people.hash, <code>{receipt.recipient}</code>],
-        [strings.people.requested, <Time at={receipt.requested_at} />],
-        [strings.people.sealedUntil, <Time at={receipt.sealed_until} />],
+        [strings.people.hash, <Code text={receipt.recipient} />],
+        [strings.people.requested, <Time at={receipt.requested_at} exact />],
+        [strings.people.sealedUntil, <Time at={receipt.sealed_until} exact />],
       ]}
     />
     <p>{strings.people.receiptAbout}</p>
@@ -238,7 +234,7 @@ export const Erasures = () => {
     },
     {
       title: strings.people.hash,
-      cell: ({ recipient }) => <code title={recipient}>{recipient.slice(0, HASH_TO_TYPE)}…</code>,
+      cell: ({ recipient }) => <Code text={recipient} />,
     },
     {
       title: strings.people.action,

@@ -3,7 +3,7 @@ import { signal } from '@preact/signals'
 import { useEffect, useState } from 'preact/hooks'
 import { type Failure, request, RequestFailed } from '../api/client.ts'
 import type { Hit, SearchResult } from '../api/types.ts'
-import { Empty, Failed, Id, Loading, PageTitle, Status, Time } from '../components/basics.tsx'
+import { Code, Empty, Failed, Id, Loading, PageTitle, Status, Time } from '../components/basics.tsx'
 import { type Column, Table } from '../components/table.tsx'
 import { wordsOf } from '../format/number.ts'
 import { location, navigate } from '../routing/location.ts'
@@ -42,7 +42,7 @@ const COLUMNS: ReadonlyArray<Column<Hit>> = [
     title: strings.columns.id,
     cell: (hit) => {
       const page = pageOfHit(hit)
-      return page === null ? <code>{hit.id}</code> : <a href={page}>{hit.id}</a>
+      return page === null ? <Code text={hit.id} /> : <Id id={hit.id} href={page} />
     },
   },
   { title: strings.columns.account, cell: (hit) => <Id id={hit.account} /> },

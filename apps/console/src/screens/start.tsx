@@ -6,7 +6,7 @@ import type { Mode, Overview } from '../api/types.ts'
 import { lastHour } from '../charts/minutes.ts'
 import { TrafficChart } from '../charts/traffic-chart.tsx'
 import { Age, Loading, PageTitle, Time } from '../components/basics.tsx'
-import { countText, rateText } from '../format/number.ts'
+import { countText, rateText, wordsOf } from '../format/number.ts'
 import { durationText } from '../format/time.ts'
 import { withFilters } from '../routing/routes.ts'
 import { strings } from '../strings.ts'
@@ -64,7 +64,7 @@ const Waiting = ({ overview }: { readonly overview: Overview }) => {
         <Tile label={strings.start.hub} value={strings.start.stopped} href="/accounts" isBad>
           {hub.stopped_until === null ? null : (
             <>
-              {strings.start.until} <Time at={hub.stopped_until} />
+              {strings.start.until} <Time at={hub.stopped_until} exact />
             </>
           )}
         </Tile>
@@ -177,7 +177,7 @@ const Traffic = ({ mode, overview }: { readonly overview: Overview; readonly mod
               : ['undelivered', 'rejected', 'expired'].map((status) => (
                   <span key={status}>
                     {' '}
-                    <a href={hourOf(overview, { mode, class: messageClass, status })}>{status}</a>
+                    <a href={hourOf(overview, { mode, class: messageClass, status })}>{wordsOf(status)}</a>
                   </span>
                 ))}
           </p>
@@ -201,14 +201,14 @@ export const Start = () => {
           >
             {MODES.map((one) => (
               <option key={one} value={one}>
-                {one}
+                {wordsOf(one)}
               </option>
             ))}
           </select>
         </label>
         {overview === null ? null : (
           <span class="muted">
-            {strings.start.at} <Time at={overview.at} />
+            {strings.start.at} <Time at={overview.at} exact />
           </span>
         )}
       </PageTitle>

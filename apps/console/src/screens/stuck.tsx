@@ -2,11 +2,22 @@
 import { may, request } from '../api/client.ts'
 import { usePages, useResource } from '../api/resource.ts'
 import type { DeadLetter, DoctorReport, Finding, SmsOperator, StuckWork } from '../api/types.ts'
-import { Age, Empty, Facts, Id, Json, PageTitle, ResourceState, Status, Time } from '../components/basics.tsx'
+import {
+  Age,
+  Code,
+  Empty,
+  Facts,
+  Id,
+  Json,
+  PageTitle,
+  ResourceState,
+  Status,
+  Time,
+} from '../components/basics.tsx'
 import { ActionButton, ReasonField, textOf } from '../components/dialog.tsx'
 import { currentFilters, FilterBar, type FilterField } from '../components/filters.tsx'
 import { type Column, PagedTable, Table } from '../components/table.tsx'
-import { countText, rateText } from '../format/number.ts'
+import { countText, rateText, wordsOf } from '../format/number.ts'
 import { durationText } from '../format/time.ts'
 import { location } from '../routing/location.ts'
 import { filtersOf, withFilters } from '../routing/routes.ts'
@@ -21,6 +32,7 @@ const CONSUMERS: ReadonlyArray<Column<Row<'consumers'>>> = [
   { title: strings.stuck.lag, numeric: true, cell: ({ lag }) => countText(lag) },
   {
     title: strings.stuck.shards,
+    wide: true,
     cell: ({ shards }) =>
       shards
         .slice(0, 5)
@@ -84,8 +96,8 @@ const FINDINGS: ReadonlyArray<Column<Finding>> = [
     title: strings.stuck.verdict,
     cell: ({ verdict }) => <Status value={VERDICTS[verdict]} />,
   },
-  { title: strings.stuck.finding, cell: ({ said }) => said },
-  { title: strings.stuck.repair, cell: ({ mend }) => mend ?? '' },
+  { title: strings.stuck.finding, wide: true, cell: ({ said }) => said },
+  { title: strings.stuck.repair, wide: true, cell: ({ mend }) => mend ?? '' },
 ]
 
 /** What `hubctl doctor` finds, without the checks of the environment of hubctl. */
@@ -114,8 +126,8 @@ const Checks = () => {
 }
 
 const OLDEST: ReadonlyArray<Column<Row<'oldest_open'>>> = [
-  { title: strings.columns.class, cell: (row) => row.class },
-  { title: strings.columns.mode, cell: ({ mode }) => mode },
+  { title: strings.columns.class, cell: (row) => wordsOf(row.class) },
+  { title: strings.columns.mode, cell: ({ mode }) => wordsOf(mode) },
   { title: strings.columns.status, cell: ({ status }) => <Status value={status} /> },
   { title: strings.columns.waiting, cell: ({ accepted_at }) => <Age at={accepted_at} /> },
   { title: strings.columns.message, cell: ({ message }) => <Id id={message} /> },
@@ -138,7 +150,11 @@ const LETTER_TOPICS: ReadonlyArray<Column<Row<'dead_letters'>>> = [
 ]
 
 const ENDPOINTS: ReadonlyArray<Column<Row<'webhook_endpoints'>>> = [
-  { title: strings.webhooks.endpoint, cell: ({ id, url }) => <a href={`/webhooks/${id}`}>{url}</a> },
+  {
+    title: strings.webhooks.endpoint,
+    wide: true,
+    cell: ({ id, url }) => <a href={`/webhooks/${id}`}>{url}</a>,
+  },
   { title: strings.columns.status, cell: ({ status }) => <Status value={status} /> },
   {
     title: strings.webhooks.failures,
@@ -175,7 +191,7 @@ export const Stuck = () => {
       <PageTitle text={strings.stuck.title}>
         {data === null ? null : (
           <span class="muted">
-            {strings.start.at} <Time at={data.at} />
+            {strings.start.at} <Time at={data.at} exact />
           </span>
         )}
         <button type="button" class="quiet" disabled={loading} onClick={reload}>
@@ -232,8 +248,8 @@ export const Stuck = () => {
             rowKey={({ topic }) => topic}
             empty={strings.deadLetters.empty}
           />
-          <p>
-            <a href="/dead-letters">{strings.deadLetters.open}</a>{' '}
+          <p class="links">
+            <a href="/dead-letters">{strings.deadLetters.open}</a>
             <a href="/moderation/templates">
               {strings.stuck.moderation(data.moderation.templates.rows, data.moderation.senders.rows)}
             </a>
@@ -307,7 +323,7 @@ const Letter = ({ id }: { readonly id: string }) => {
         <a href="/dead-letters">{strings.deadLetters.back}</a>
       </p>
       <PageTitle text={strings.deadLetters.letter}>
-        <code>{id}</code>
+        <Code text={id} whole />
       </PageTitle>
       <ResourceState data={data} failure={failure} reload={reload} />
       {data === null ? null : (
@@ -317,7 +333,7 @@ const Letter = ({ id }: { readonly id: string }) => {
               [strings.deadLetters.at, <Time at={data.set_aside_at} />],
               [strings.columns.reason, data.reason ?? strings.none],
               [strings.columns.type, data.type],
-              [strings.deadLetters.source, <code>{data.source ?? strings.none}</code>],
+              [strings.deadLetters.source, <Code text={data.source ?? strings.none} whole />],
               data.handled === null
                 ? null
                 : [strings.deadLetters.handled, <Status value={data.handled.outcome} />],

@@ -2,16 +2,21 @@
 import { useResource } from '../api/resource.ts'
 import type { ChargedUsage } from '../api/types.ts'
 import { Empty, PageTitle, ResourceState } from '../components/basics.tsx'
-import { currentFilters, FilterBar, type FilterField } from '../components/filters.tsx'
+import {
+  ACCOUNT_FIELD,
+  currentFilters,
+  FilterBar,
+  type FilterField,
+  MONTH_FIELD,
+  thisMonth,
+} from '../components/filters.tsx'
 import { type Column, Table } from '../components/table.tsx'
-import { countText, moneyText } from '../format/number.ts'
+import { countText, moneyText, wordsOf } from '../format/number.ts'
+import { monthText } from '../format/time.ts'
 import { withFilters } from '../routing/routes.ts'
 import { strings } from '../strings.ts'
 
-const FIELDS: ReadonlyArray<FilterField> = [
-  { name: 'month', label: strings.usage.month, kind: 'month' },
-  { name: 'account', label: strings.columns.account, kind: 'text', placeholder: 'acc_…' },
-]
+const FIELDS: ReadonlyArray<FilterField> = [MONTH_FIELD, ACCOUNT_FIELD]
 
 const money = ({ currency }: ChargedUsage, amount: string): string => moneyText({ amount, currency })
 
@@ -20,7 +25,7 @@ const COLUMNS: ReadonlyArray<Column<ChargedUsage>> = [
     title: strings.columns.account,
     cell: ({ account, name }) => <a href={`/accounts/${account}`}>{name}</a>,
   },
-  { title: strings.columns.class, cell: (row) => row.class ?? strings.none },
+  { title: strings.columns.class, cell: (row) => (row.class === null ? strings.none : wordsOf(row.class)) },
   { title: strings.columns.template, cell: ({ template }) => template ?? strings.none },
   { title: strings.messages.title, numeric: true, cell: ({ messages }) => countText(messages) },
   { title: strings.message.parts, numeric: true, cell: ({ parts }) => countText(parts) },
@@ -31,12 +36,12 @@ const COLUMNS: ReadonlyArray<Column<ChargedUsage>> = [
 
 export const Usage = () => {
   const filters = currentFilters(FIELDS)
-  const month = filters['month'] ?? new Date().toISOString().slice(0, 7)
+  const { month = thisMonth() } = filters
   const path = withFilters('/v1/usage/charges', { ...filters, month })
   const { data, failure, reload } = useResource<{ readonly data: ReadonlyArray<ChargedUsage> }>(path)
   return (
     <>
-      <PageTitle text={strings.usage.titleOf(month)} />
+      <PageTitle text={strings.usage.titleOf(monthText(month))} />
       <FilterBar fields={FIELDS} />
       <p>
         <a href={withFilters('/v1/usage/charges.csv', { ...filters, month })} download={`usage-${month}.csv`}>
@@ -48,7 +53,7 @@ export const Usage = () => {
         <Empty>{strings.usage.empty}</Empty>
       ) : (
         <Table
-          label={strings.usage.titleOf(month)}
+          label={strings.usage.titleOf(monthText(month))}
           rows={data.data}
           columns={COLUMNS}
           rowKey={(row) => `${row.account} ${row.class ?? ''} ${row.template ?? ''} ${row.currency}`}

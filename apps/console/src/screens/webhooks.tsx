@@ -6,6 +6,7 @@ import { usePages, useResource } from '../api/resource.ts'
 import type { Attempt, AttemptDetails, Subscription } from '../api/types.ts'
 import {
   Age,
+  Code,
   CopyButton,
   Facts,
   Id,
@@ -16,7 +17,7 @@ import {
   Time,
 } from '../components/basics.tsx'
 import { ActionButton, textOf } from '../components/dialog.tsx'
-import { currentFilters, FilterBar, type FilterField } from '../components/filters.tsx'
+import { ACCOUNT_FIELD, currentFilters, FilterBar, type FilterField } from '../components/filters.tsx'
 import { type Column, PagedTable } from '../components/table.tsx'
 import { countText, wordsOf } from '../format/number.ts'
 import { durationText, utcOfField } from '../format/time.ts'
@@ -26,7 +27,7 @@ import { strings } from '../strings.ts'
 const PAGE = '100'
 
 const SUBSCRIPTION_FIELDS: ReadonlyArray<FilterField> = [
-  { name: 'account', label: strings.columns.account, kind: 'text', placeholder: 'acc_…' },
+  ACCOUNT_FIELD,
   { name: 'mode', label: strings.columns.mode, kind: 'choice', choices: CHOICES['webhooks.list'].mode },
   {
     name: 'status',
@@ -37,7 +38,11 @@ const SUBSCRIPTION_FIELDS: ReadonlyArray<FilterField> = [
 ]
 
 const SUBSCRIPTION_COLUMNS: ReadonlyArray<Column<Subscription>> = [
-  { title: strings.webhooks.endpoint, cell: ({ id, url }) => <a href={`/webhooks/${id}`}>{url}</a> },
+  {
+    title: strings.webhooks.endpoint,
+    wide: true,
+    cell: ({ id, url }) => <a href={`/webhooks/${id}`}>{url}</a>,
+  },
   { title: strings.columns.status, cell: ({ status }) => <Status value={status} /> },
   {
     title: strings.webhooks.failures,
@@ -46,7 +51,7 @@ const SUBSCRIPTION_COLUMNS: ReadonlyArray<Column<Subscription>> = [
   },
   { title: strings.webhooks.backlog, numeric: true, cell: ({ backlog }) => countText(backlog.batches) },
   { title: strings.webhooks.oldest, cell: ({ backlog }) => <Age at={backlog.oldest_at} /> },
-  { title: strings.columns.mode, cell: ({ mode }) => mode },
+  { title: strings.columns.mode, cell: ({ mode }) => wordsOf(mode) },
   { title: strings.columns.account, cell: ({ account }) => <Id id={account} /> },
 ]
 
@@ -212,9 +217,9 @@ const SubscriptionFacts = ({ subscription }: { readonly subscription: Subscripti
             : subscription.event_types.join(', '),
         ],
         [strings.columns.account, <Id id={subscription.account} />],
-        [strings.columns.mode, subscription.mode],
+        [strings.columns.mode, wordsOf(subscription.mode)],
         [strings.columns.created, <Time at={subscription.created_at} />],
-        [strings.columns.id, <code>{subscription.id}</code>],
+        [strings.columns.id, <Code text={subscription.id} />],
       ]}
     />
   )
@@ -311,7 +316,7 @@ export const AttemptPage = ({ id }: { readonly id: string }) => {
         </p>
       )}
       <PageTitle text={strings.webhooks.attempt}>
-        <code>{id}</code>
+        <Code text={id} whole />
       </PageTitle>
       <ResourceState data={data} failure={failure} reload={reload} />
       {data === null ? null : (
@@ -326,7 +331,7 @@ export const AttemptPage = ({ id }: { readonly id: string }) => {
               [strings.webhooks.number, data.attempt],
               [strings.webhooks.origin, originOf(data)],
               [strings.webhooks.next, <Time at={data.next_attempt_at} />],
-              [strings.webhooks.batch, <code>{data.event_batch}</code>],
+              [strings.webhooks.batch, <Code text={data.event_batch} />],
             ]}
           />
           {may('messages.resend') && !data.trial ? (

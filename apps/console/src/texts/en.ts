@@ -408,7 +408,6 @@ export const en = {
     key: 'Key',
     lastFour: 'Ends with',
     lastUsed: 'Last used',
-    lastUsedFrom: 'Used from',
     networks: 'Allowed from',
     anywhere: 'anywhere',
     nowhere: 'nowhere',

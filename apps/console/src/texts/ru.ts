@@ -519,7 +519,6 @@ export const ru: Strings = {
     key: 'Ключ',
     lastFour: 'Окончание',
     lastUsed: 'Последнее использование',
-    lastUsedFrom: 'С адреса',
     networks: 'Разрешённые адреса',
     anywhere: 'любые',
     nowhere: 'никакие',
