@@ -4,6 +4,7 @@
  */
 import { afterAll, describe } from 'vitest'
 import { accessibilityTests } from './suites/accessibility.ts'
+import { appearanceTests } from './suites/appearance.ts'
 import { attackTests } from './suites/attacks.ts'
 import { messageTests } from './suites/messages.ts'
 import { moderationTests } from './suites/moderation.ts'
@@ -27,6 +28,7 @@ describe.skipIf('missing' in started)('the console', () => {
   operatorTests(running)
   peopleTests(running)
   roleTests(running)
+  appearanceTests(running)
   accessibilityTests(running)
   // It restarts the API.
   sessionTests(running)

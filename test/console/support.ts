@@ -1,7 +1,7 @@
 /** One hub with its operations API, one browser, and a person of each role for the tests of the console. */
 import { mkdirSync, readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { encodeId } from '@hub/domain'
 import { ROOT } from '@hub/local-stack'
 import { eventually } from '@hub/testkit'
@@ -28,6 +28,13 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.mi
 /** WCAG 2.2 AA, and the best practices that axe knows. */
 const RULES = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']
 
+/** What a browser tells of its owner. */
+interface Profile {
+  readonly dark?: boolean
+  /** A language of the browser, such as `ru-RU`. */
+  readonly locale?: string
+}
+
 export interface Console {
   /** A client of the hub. */
   readonly account: Account
@@ -37,9 +44,9 @@ export interface Console {
   /** The address of the operations API and the console. */
   readonly url: string
   /** A page of a new browser profile in which a person with these roles is signed in. */
-  readonly signIn: (roles: ReadonlyArray<Role>, options?: { readonly dark?: boolean }) => Promise<Page>
+  readonly signIn: (roles: ReadonlyArray<Role>, options?: Profile) => Promise<Page>
   /** A new browser profile without a session. */
-  readonly newContext: (options?: { readonly dark?: boolean }) => Promise<BrowserContext>
+  readonly newContext: (options?: Profile) => Promise<BrowserContext>
   readonly close: () => Promise<void>
 }
 
@@ -68,11 +75,11 @@ const startWith = async (browser: Browser): Promise<Console> => {
   })
   const admin = makeHubAdmin(hub)
   const url = hub.describe().operations_url ?? ''
-  const newContext: Console['newContext'] = async ({ dark = false } = {}) => {
+  const newContext: Console['newContext'] = async ({ dark = false, locale = 'en-GB' } = {}) => {
     const context = await browser.newContext({
       baseURL: url,
       colorScheme: dark ? 'dark' : 'light',
-      locale: 'en-GB',
+      locale,
       timezoneId: 'Europe/Moscow',
       viewport: { width: 1280, height: 900 },
     })
@@ -89,7 +96,7 @@ const startWith = async (browser: Browser): Promise<Console> => {
     signIn: async (roles, options) => {
       const page = await (await newContext(options)).newPage()
       await page.goto(hub.loginLink(roles.join('-'), roles))
-      await page.getByRole('navigation', { name: 'Pages' }).waitFor()
+      await page.locator('header nav').waitFor()
       return page
     },
     close: async () => {
@@ -116,10 +123,11 @@ export const accessibilityFaults = async (page: Page): Promise<ReadonlyArray<str
   )
 }
 
-/** Keeps a picture of the page. */
+/** Keeps a picture of the page. A name may have a folder. */
 export const screenshot = async (page: Page, name: string): Promise<void> => {
-  mkdirSync(SCREENSHOTS, { recursive: true })
-  await page.screenshot({ path: join(SCREENSHOTS, `${name}.png`), fullPage: true })
+  const path = join(SCREENSHOTS, `${name}.png`)
+  mkdirSync(dirname(path), { recursive: true })
+  await page.screenshot({ path, fullPage: true })
 }
 
 /** The public id of a live template or sender. */
