@@ -48,11 +48,22 @@ export const allPages = async (console_: Console): Promise<ReadonlyArray<NamedPa
   }).map(([name, address]) => ({ name, address }))
 }
 
-/** Opens a page and waits until everything on it is loaded. */
+/**
+ * Opens a page and waits until everything on it is loaded. A server of a busy machine may answer 503: then the page
+ * offers to try again, and is opened again.
+ */
 export const openPage = async (page: Page, address: string): Promise<void> => {
-  await page.goto(address)
-  await page.getByRole('heading', { level: 1 }).waitFor()
-  await eventually(async () => (await page.locator('.loading').count()) === 0, { withinMs: STEP_WITHIN_MS })
+  await eventually(
+    async () => {
+      await page.goto(address)
+      await page.getByRole('heading', { level: 1 }).waitFor()
+      await eventually(async () => (await page.locator('.loading').count()) === 0, {
+        withinMs: STEP_WITHIN_MS,
+      })
+      return (await page.getByRole('alert').count()) === 0
+    },
+    { withinMs: STEP_WITHIN_MS },
+  )
 }
 
 /**

@@ -36,17 +36,7 @@ const withoutWords = (language: keyof typeof TEXTS) => {
 }
 
 /** The properties of answers whose values the console shows as words. */
-const SHOWN = new Set([
-  'status',
-  'sender_status',
-  'outcome',
-  'mode',
-  'class',
-  'change',
-  'type',
-  'roles',
-  'reason',
-])
+const SHOWN = new Set(['status', 'sender_status', 'outcome', 'mode', 'class', 'change', 'type', 'reason'])
 
 interface Schema {
   readonly enum?: ReadonlyArray<unknown>
@@ -99,6 +89,40 @@ describe('the texts in Russian', () => {
     const codes = new Set(codesIn(JSON.parse(readFileSync(DESCRIPTION, 'utf8')), null))
     expect(codes.size).toBeGreaterThan(30)
     expect([...codes].filter((code) => TEXTS.ru.words[code] === undefined)).toEqual([])
+  })
+})
+
+describe('the sentences about a message', () => {
+  /** The sentences in the sources of the API, with a value for each variable. */
+  const sentences = ['entries.ts', 'timeline.ts'].flatMap((name) => {
+    const source = readFileSync(
+      join(import.meta.dirname, '../../../packages/operations/src/messages', name),
+      'utf8',
+    )
+    const found = [
+      // Sentences, and the names and reasons of what is not shown.
+      ...source.matchAll(/(?<!description:\s*)'([A-Z][^'\n]* [^'\n]*\.)'/gu),
+      ...source.matchAll(/(?<!description:\s*)`([A-Z][^`\n]* [^`\n]*\.)`/gu),
+      ...source.matchAll(/\b(?:what|why): (?:'([^'\n]+)'|"([^"\n]+)")/gu),
+    ]
+    return found.map(([, one, other]) =>
+      (one ?? other ?? '').replaceAll(/\$\{(?:[^{}]|\{[^{}]*\})*\}/gu, 'x'),
+    )
+  })
+
+  it('are in Russian', () => {
+    expect(sentences.length).toBeGreaterThan(25)
+    expect(sentences.filter((one) => !/[а-яё]/iu.test(TEXTS.ru.sentence(one)))).toEqual([])
+  })
+
+  it('keep their values', () => {
+    expect(TEXTS.ru.sentence('The hub recorded the event message.sent.')).toBe(
+      'Хаб записал событие message.sent.',
+    )
+    expect(TEXTS.ru.sentence('Attempt 2 to deliver message.sent failed: HTTP 503.')).toBe(
+      'Попытка 2 доставить message.sent не удалась: HTTP 503.',
+    )
+    expect(TEXTS.ru.sentence('Something new.')).toBe('Something new.')
   })
 })
 

@@ -3,7 +3,6 @@ import type { ComponentChildren } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { readAccountNames } from '../api/account-names.ts'
 import { may, request, session } from '../api/client.ts'
-import { wordsOf } from '../format/number.ts'
 import { GO_TO, type KeyState, onKey } from '../keyboard/keys.ts'
 import { location, navigate } from '../routing/location.ts'
 import { LANGUAGE, language, LANGUAGE_NAMES, LANGUAGES } from '../language.ts'
@@ -134,7 +133,7 @@ const User = ({ openHelp }: { readonly openHelp: () => void }) => {
     <div class="user">
       <span class="user-name">
         <strong>{name}</strong>
-        <span class="muted">{roles.map(wordsOf).join(', ')}</span>
+        <span class="muted">{roles.map((role) => strings.roles[role] ?? role).join(', ')}</span>
       </span>
       <ThemeChoice />
       <LanguageChoice />

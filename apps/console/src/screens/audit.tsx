@@ -31,7 +31,7 @@ const Values = ({ values }: { readonly values: Readonly<Record<string, unknown>>
 const COLUMNS: ReadonlyArray<Column<AuditRow>> = [
   { title: strings.audit.at, cell: ({ at }) => <Time at={at} /> },
   { title: strings.audit.actor, cell: ({ actor }) => actor },
-  { title: strings.audit.role, cell: ({ role }) => wordsOf(role ?? '') },
+  { title: strings.audit.role, cell: ({ role }) => strings.roles[role ?? ''] ?? role },
   { title: strings.audit.operation, cell: ({ command }) => command },
   { title: strings.audit.values, wide: true, cell: (row) => <Values values={row.arguments} /> },
   { title: strings.columns.reason, cell: ({ reason }) => reason ?? '' },

@@ -50,7 +50,7 @@ const Entries = ({ entries }: { readonly entries: ReadonlyArray<TimelineEntry> }
               <span class="muted">{strings.message.by(entry.by)}</span>
             </p>
             <p>
-              <strong>{entry.title}</strong>
+              <strong>{strings.sentence(entry.title)}</strong>
             </p>
             <Detail entry={entry} />
           </li>
@@ -67,7 +67,7 @@ const Steps = ({ timeline }: { readonly timeline: Timeline }) => {
   // A deadline of an open message is in the future, and would push the steps together.
   const steps = entries
     .filter(({ kind }) => kind !== 'deadline')
-    .map(({ at, by, title }) => ({ at, by: performerOf(by), title }))
+    .map(({ at, by, title }) => ({ at, by: performerOf(by), title: strings.sentence(title) }))
   return (
     <section aria-labelledby="timeline">
       <div class="page-title">
@@ -95,7 +95,7 @@ const Steps = ({ timeline }: { readonly timeline: Timeline }) => {
           <ul>
             {missing.map(({ what, why }) => (
               <li key={what}>
-                <strong>{what}.</strong> {why}
+                <strong>{strings.sentence(what)}.</strong> {strings.sentence(why)}
               </li>
             ))}
           </ul>

@@ -35,6 +35,17 @@ export const en = {
   /** Codes of the API that need other words than their own. */
   words: {} as Readonly<Record<string, string>>,
 
+  roles: {
+    viewer: 'viewer',
+    support: 'support',
+    moderator: 'moderator',
+    operator: 'operator',
+    admin: 'admin',
+  } as Readonly<Record<string, string>>,
+
+  /** A sentence that the API wrote. */
+  sentence: (text: string) => text,
+
   navigation: {
     title: 'Pages',
     start: 'Start',

@@ -1,6 +1,7 @@
 /** All texts of the console in Russian. */
 import { countOf } from '../format/plural.ts'
 import type { Strings } from './en.ts'
+import { russianSentence } from './ru-sentences.ts'
 
 const count = countOf('ru')
 
@@ -86,12 +87,6 @@ export const ru: Strings = {
     dlr_timeout: 'нет отчёта о доставке',
     dlr_timeout_local: 'нет отчёта о доставке (срок хаба)',
     ttl_expired_before_submit: 'срок истёк до отправки',
-    // Roles.
-    viewer: 'наблюдатель',
-    support: 'поддержка',
-    moderator: 'модератор',
-    operator: 'дежурный',
-    admin: 'администратор',
     // Other choices.
     true: 'да',
     false: 'нет',
@@ -119,6 +114,31 @@ export const ru: Strings = {
     answer: 'ответ',
     report: 'отчёт',
     unreadable: 'не читается',
+    // Facts of a step of a message.
+    record: 'запись',
+    republished: 'опубликовано повторно',
+    payload_key: 'ключ данных',
+    parts: 'части',
+    attempt: 'попытка',
+    epoch: 'эпоха',
+    operator: 'оператор',
+    operator_id: 'id у оператора',
+    operator_ids: 'id у оператора',
+    operator_time: 'время оператора',
+    report_deadline: 'срок отчёта',
+    retry_at: 'повтор в',
+    unsubmitted_claims: 'отметки без отправки',
+    status: 'статус',
+    outcome: 'итог',
+    type: 'тип',
+    reason: 'причина',
+    events: 'события',
+    event_batch: 'пакет вебхука',
+    response_code: 'ответ',
+    duration_ms: 'длительность, мс',
+    redelivery: 'повтор периода',
+    resend: 'повтор',
+    next_attempt_at: 'следующая попытка',
     // Settings of an account.
     api_rps: 'запросов в секунду',
     batch_max: 'сообщений в пакете',
@@ -131,12 +151,27 @@ export const ru: Strings = {
     price_service: 'цена сервисного сообщения',
     weight: 'вес',
     // Points of the certification.
+    test_key: 'тестовый ключ',
+    references: 'ссылки клиента',
+    webhooks: 'вебхуки',
+    live_sender: 'боевой отправитель',
+    live_template: 'боевой шаблон',
     signature: 'подпись',
     deduplication: 'повторы',
     retries: 'повторные попытки',
     catch_up: 'навёрстывание',
     key_storage: 'хранение ключей',
   },
+
+  roles: {
+    viewer: 'наблюдатель',
+    support: 'поддержка',
+    moderator: 'модератор',
+    operator: 'дежурный',
+    admin: 'администратор',
+  },
+
+  sentence: russianSentence,
 
   navigation: {
     title: 'Страницы',
