@@ -9,7 +9,7 @@ import kafkajs from 'kafkajs'
 export interface TwoBrokers {
   /** The address of the first broker. */
   readonly brokers: ReadonlyArray<string>
-  /** Creates a topic with one partition. Its leader is the first broker, and both brokers are in sync. */
+  /** Creates a topic with one partition. Its leader is the first broker. Both brokers know it, and are in sync. */
   readonly createTopic: (topic: string) => Promise<void>
   /** Commits an offset of the partition of a topic for a group without members. */
   readonly commit: (groupId: string, topic: string, offset: number) => Promise<void>
@@ -64,11 +64,13 @@ export const startTwoBrokers = async (): Promise<TwoBrokers> => {
     ),
   )
   const brokers = nodes.map(({ port }) => `127.0.0.1:${port}`)
-  const admin = new kafkajs.Kafka({
-    clientId: 'two-brokers',
-    brokers: [brokers[0]!],
-    logLevel: kafkajs.logLevel.NOTHING,
-  }).admin()
+  const adminOf = (broker: string) =>
+    new kafkajs.Kafka({
+      clientId: 'two-brokers',
+      brokers: [broker],
+      logLevel: kafkajs.logLevel.NOTHING,
+    }).admin()
+  const admin = adminOf(brokers[0]!)
   const signalSecond = (signal: NodeJS.Signals): void => void process.kill(running[1]!.pid, signal)
   const end = async (): Promise<void> => {
     signalSecond('SIGCONT')
@@ -89,6 +91,16 @@ export const startTwoBrokers = async (): Promise<TwoBrokers> => {
     const { topics } = await admin.fetchTopicMetadata({ topics: [topic] })
     return topics[0]!.partitions[0]!
   }
+  /** Throws if this broker does not know the topic yet. A new client asks only the broker that it was given. */
+  const expectKnown = async (broker: string, topic: string): Promise<void> => {
+    const client = adminOf(broker)
+    try {
+      await client.connect()
+      await client.fetchTopicMetadata({ topics: [topic] })
+    } finally {
+      await client.disconnect()
+    }
+  }
   return {
     brokers: [brokers[0]!],
     createTopic: async (topic) => {
@@ -99,6 +111,11 @@ export const startTwoBrokers = async (): Promise<TwoBrokers> => {
           waitForLeaders: false,
         })
         return (await partitionOf(topic)).isr.length === nodes.length
+      }, READY_WITHIN)
+      // A broker learns of a topic a moment later than the controllers, and each broker may answer a client.
+      await eventually(async () => {
+        for (const broker of brokers) await expectKnown(broker, topic)
+        return true
       }, READY_WITHIN)
     },
     commit: (groupId, topic, offset) =>

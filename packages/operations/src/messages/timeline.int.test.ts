@@ -183,12 +183,14 @@ describe('the timeline of a message', () => {
   })
 
   it('says what is not in Kafka any more', async () => {
+    const at = Date.now()
     const id = await hub.message({
       account: account.uuid,
+      at,
       status: 'expired',
       reason: 'dlr_timeout_local',
       number: '+79000000042',
-      history: [['expired', Date.now()]],
+      history: [['expired', at + 1]],
     })
     const shown = await hub.run(timeline, { id }, VIEWER)
     assert.deepStrictEqual(
