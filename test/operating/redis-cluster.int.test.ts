@@ -17,14 +17,14 @@ import {
   TestCounters,
   TestSharedTexts,
 } from '@hub/counters/testing'
-import { freePortBase } from '@hub/local-stack'
-import { eventually } from '@hub/testkit'
+import { eventually, freePort } from '@hub/testkit'
 import { Context, Effect, Exit, Layer, Logger, Redacted, Schedule, Scope, Stream } from 'effect'
 import type { Redis } from 'ioredis'
 import { afterAll, beforeAll, beforeEach } from 'vitest'
 import {
   allowClusterFailover,
   type ClusterNode,
+  freeClusterPorts,
   moveSlot,
   type RedisServers,
   redisServers,
@@ -44,17 +44,14 @@ let proxies: ReadonlyArray<Effect.Success<ReturnType<typeof redisProxy>>>
 
 beforeAll(async () => {
   servers = await redisServers()
-  const base = await freePortBase()
-  const ports = [0, 1, 2, 3].map((index) => base + index)
+  const ports = await freeClusterPorts(4)
   proxies = await Effect.runPromise(
-    Effect.forEach(ports, (port) => redisProxy(`redis://127.0.0.1:${port}`, { port: port + 10 })).pipe(
-      Scope.provide(scope),
-    ),
+    Effect.forEach(ports, (port) => redisProxy(`redis://127.0.0.1:${port}`)).pipe(Scope.provide(scope)),
   )
   nodes = await startCluster(
     servers,
     ports,
-    ports.map((port) => port + 10),
+    proxies.map((proxy) => Number(new URL(proxy.url).port)),
     { requirepass: PASSWORD, masterauth: PASSWORD },
   )
 })
@@ -281,7 +278,7 @@ describe('a cluster that cannot be used', () => {
     ],
     [
       'a server without a cluster',
-      async () => `redis+cluster://127.0.0.1:${(await servers.start((await freePortBase()) + 5)).port}`,
+      async () => `redis+cluster://127.0.0.1:${(await servers.start(await freePort())).port}`,
       /no node of a Redis Cluster. Begin HUB_REDIS_URL with redis:/u,
       true,
     ],
@@ -310,9 +307,10 @@ describe('a cluster that cannot be used', () => {
 
   it.live('without slots: the log says so', () =>
     Effect.gen(function* () {
-      const empty = yield* Effect.promise(async () =>
-        servers.start((await freePortBase()) + 6, { 'cluster-enabled': 'yes' }),
-      )
+      const empty = yield* Effect.promise(async () => {
+        const [port] = await freeClusterPorts(1)
+        return servers.start(port!, { 'cluster-enabled': 'yes' })
+      })
       const logged: Array<string> = []
       const logger = Logger.make(({ message: text }) => void logged.push(String(text)))
       const counters = yield* makeRedisCounters({

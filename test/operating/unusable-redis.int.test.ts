@@ -2,31 +2,37 @@
 import { assert, describe, it } from '@effect/vitest'
 import { connectionFault } from '@hub/config'
 import { makeRedisCounters, readRedis } from '@hub/counters'
-import { freePortBase } from '@hub/local-stack'
-import { eventually, faultProxy } from '@hub/testkit'
+import { eventually, faultProxy, freePort } from '@hub/testkit'
 import { Effect, Redacted, Schedule } from 'effect'
 import { afterAll, beforeAll } from 'vitest'
-import { type RedisServers, redisServers } from '../support/redis-servers.ts'
+import { freeClusterPorts, type RedisServers, redisServers } from '../support/redis-servers.ts'
 
 let servers: RedisServers
-let port: number
+let node: number
+let sentinel: number
 beforeAll(async () => {
   servers = await redisServers()
-  port = await freePortBase()
-  await servers.start(port, { 'cluster-enabled': 'yes' })
-  await servers.startSentinel(port + 1, [`sentinel monitor hub 127.0.0.1 ${port} 1`])
+  const [port] = await freeClusterPorts(1)
+  node = port!
+  await servers.start(node, { 'cluster-enabled': 'yes' })
+  sentinel = await freePort()
+  await servers.startSentinel(sentinel, [`sentinel monitor hub 127.0.0.1 ${node} 1`])
 })
 afterAll(() => servers?.stop())
 
 const urlOf = (at: number) => Redacted.make(`redis://127.0.0.1:${at}`)
 
 describe.each([
-  ['a node of a Redis Cluster', 0, /node of a Redis Cluster\. Begin HUB_REDIS_URL with redis\+cluster:/u],
-  ['a Sentinel', 1, /Redis Sentinel\. Begin HUB_REDIS_URL with redis\+sentinel:/u],
-] as const)('%s at the address of one server', (_name, offset, sentence) => {
+  [
+    'a node of a Redis Cluster',
+    () => node,
+    /node of a Redis Cluster\. Begin HUB_REDIS_URL with redis\+cluster:/u,
+  ],
+  ['a Sentinel', () => sentinel, /Redis Sentinel\. Begin HUB_REDIS_URL with redis\+sentinel:/u],
+] as const)('%s at the address of one server', (_name, port, sentence) => {
   it.live('is refused at the start, with a sentence', () =>
     Effect.gen(function* () {
-      const counters = yield* makeRedisCounters({ url: urlOf(port + offset) })
+      const counters = yield* makeRedisCounters({ url: urlOf(port()) })
       const error = yield* Effect.flip(counters.ping)
       const fault = connectionFault(error)
       assert.match(fault?.sentence ?? '', sentence)
@@ -36,7 +42,7 @@ describe.each([
 
   it.live('is refused by the diagnostics', () =>
     Effect.gen(function* () {
-      const url = urlOf(port + offset)
+      const url = urlOf(port())
       const error = yield* Effect.flip(readRedis({ url, prefix: 'hub:', day: '2026-11-30' }))
       assert.match(connectionFault(error)?.sentence ?? '', sentence)
     }),
@@ -47,8 +53,8 @@ describe('a primary that becomes a replica', () => {
   it.live('is not used any more: a new connection goes where the address leads to then', () =>
     Effect.gen(function* () {
       const [one, other] = [
-        yield* Effect.promise(() => servers.start(port + 2)),
-        yield* Effect.promise(() => servers.start(port + 3)),
+        yield* Effect.promise(async () => servers.start(await freePort())),
+        yield* Effect.promise(async () => servers.start(await freePort())),
       ]
       const proxy = yield* faultProxy(`redis://127.0.0.1:${one.port}`)
       const counters = yield* makeRedisCounters({ url: Redacted.make(proxy.url), prefix: 'test:' })

@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { ensureJars, findRedis, readSettings, STACK_JARS } from '@hub/local-stack'
+import { ensureJars, findRedis, isFree, readSettings, STACK_JARS } from '@hub/local-stack'
 import { accepts, eventually, freePort } from '@hub/testkit'
 import { Redis } from 'ioredis'
 import { type Program, startProgram } from './program.ts'
@@ -122,6 +122,21 @@ export const allowFailover = async (sentinels: ReadonlyArray<RedisProcess>, name
 /** The slots of a cluster. Source: Redis cluster specification. */
 const SLOTS = 16_384
 
+/** A node listens to other nodes at its port + 10,000. Source: Redis cluster specification, "The cluster bus". */
+const BUS_OFFSET = 10_000
+
+/** Both ports of a node are below the ephemeral ones, which any program may get at any time. */
+const NODE_PORTS = { from: 10_000, to: 20_000 }
+
+/** Ports for nodes of a cluster that are free now, as is the second port of each. */
+export const freeClusterPorts = (count: number): Promise<ReadonlyArray<number>> =>
+  eventually(async () => {
+    const base = NODE_PORTS.from + Math.floor(Math.random() * (NODE_PORTS.to - NODE_PORTS.from - count))
+    const ports = Array.from({ length: count }, (_, index) => base + index)
+    const free = await Promise.all(ports.flatMap((port) => [port, port + BUS_OFFSET]).map(isFree))
+    return free.every(Boolean) ? ports : null
+  })
+
 export interface ClusterNode extends RedisProcess {
   readonly id: string
 }
@@ -134,8 +149,8 @@ export interface ClusterNode extends RedisProcess {
 export const startCluster = async (
   servers: RedisServers,
   ports: ReadonlyArray<number>,
-  announced: ReadonlyArray<number> = ports,
-  settings: Readonly<Record<string, string>> = {},
+  announced: ReadonlyArray<number>,
+  settings: Readonly<Record<string, string>>,
 ): Promise<ReadonlyArray<ClusterNode>> => {
   const nodes: Array<ClusterNode> = []
   for (const [index, port] of ports.entries()) {
@@ -144,7 +159,7 @@ export const startCluster = async (
       'cluster-node-timeout': String(NEVER_DOWN_MS),
       'cluster-announce-ip': '127.0.0.1',
       'cluster-announce-port': String(announced[index]),
-      'cluster-announce-bus-port': String(port + 10_000),
+      'cluster-announce-bus-port': String(port + BUS_OFFSET),
       ...settings,
     })
     nodes.push({ ...server, id: String(await server.client.cluster('MYID')) })

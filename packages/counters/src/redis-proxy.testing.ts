@@ -16,8 +16,6 @@ export interface RedisProxy {
 export interface RedisProxyOptions {
   /** Changes the answers of the server. */
   readonly rewrite?: (answer: string) => string
-  /** Default: a free port. */
-  readonly port?: number
 }
 
 /** Opens a proxy to the server at `url` until the scope closes. */
@@ -62,7 +60,7 @@ export const redisProxy = (
             socket.on('close', end)
           }
         })
-        await new Promise<void>((resolve) => listener.listen(options.port ?? 0, '127.0.0.1', resolve))
+        await new Promise<void>((resolve) => listener.listen(0, '127.0.0.1', resolve))
         const { port } = listener.address() as net.AddressInfo
         const cut = () => links.forEach(([client]) => client.destroy())
         const proxy: RedisProxy = {
