@@ -86,17 +86,52 @@ describe('a statement', () => {
 })
 
 describe('a connection that breaks', () => {
-  it.live('fails only its callers if it breaks while it is opened', () =>
+  for (const how of WAYS) {
+    it.live(`fails only its callers if it breaks (${how}) while it is opened`, () =>
+      Effect.gen(function* () {
+        const proxy = yield* faultProxy(url)
+        const sql = yield* oneConnection(proxy.url)
+        proxy.breakAfterFirstPacket(how)
+        // Whatever a new connection sends first, only the caller gets the error.
+        for (let round = 0; round < 3; round++) {
+          assert.strictEqual((yield* Effect.flip(answers(sql)))._tag, 'StorageUnavailable')
+        }
+      }),
+    )
+  }
+
+  it.live('fails only its callers if PostgreSQL closes it while the driver queries the types of arrays', () =>
     Effect.gen(function* () {
-      const proxy = yield* faultProxy(url)
-      const sql = yield* oneConnection(proxy.url)
-      yield* answers(sql)
-      proxy.endAfterFirstPacket()
-      proxy.reset()
-      // Whatever a new connection sends first, only the caller gets the error.
-      for (let round = 0; round < 3; round++) {
-        assert.strictEqual((yield* Effect.flip(answers(sql)))._tag, 'StorageUnavailable')
-      }
+      const watch = yield* oneConnection(url, 'pool-test-watch')
+      const close = watch.run(
+        (q) => q`
+          SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+           WHERE datname = current_database() AND application_name = 'pool-test-types'
+             AND query LIKE '%typarray%' AND wait_event_type = 'Lock'`,
+      )
+      // The statement is prepared now, because nothing can be prepared while the table is locked.
+      assert.isEmpty(yield* close)
+      const locking = yield* oneConnection(url, 'pool-test-lock')
+      const locked = yield* Deferred.make<void>()
+      const unlock = Promise.withResolvers<void>()
+      const lock = yield* Effect.forkChild(
+        locking.transaction(
+          async (q) => {
+            await q`LOCK TABLE pg_catalog.pg_type`
+            Deferred.doneUnsafe(locked, Effect.void)
+            await unlock.promise
+          },
+          { deadline: '1 minute' },
+        ),
+      )
+      yield* Deferred.await(locked)
+      const sql = yield* oneConnection(url, 'pool-test-types')
+      const failed = yield* Effect.forkChild(Effect.flip(answers(sql)))
+      yield* Effect.promise(() => eventually(async () => (await Effect.runPromise(close)).length > 0))
+      assert.strictEqual((yield* Fiber.join(failed))._tag, 'StorageUnavailable')
+      unlock.resolve()
+      yield* Fiber.join(lock)
+      assert.lengthOf(yield* answers(sql), 3)
     }),
   )
 

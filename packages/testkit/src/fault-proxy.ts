@@ -37,8 +37,8 @@ export interface FaultProxy {
   readonly retarget: (url: string) => void
   /** Closes all connections in order (FIN), like a server that shuts down. */
   readonly end: () => void
-  /** From now on, each connection closes when the client sends data after its first packet. */
-  readonly endAfterFirstPacket: () => void
+  /** From now on, each connection closes (FIN) or is reset when the client sends data after its first packet. */
+  readonly breakAfterFirstPacket: (how: 'end' | 'reset') => void
   /** Closes all connections and refuses new ones until `unblock`. */
   readonly block: () => void
   readonly unblock: () => void
@@ -84,7 +84,7 @@ export const faultProxy = (
       const delayMs = { 'to server': 0, 'to client': 0 }
       let isBlocked = false
       let isHolding = false
-      let endsAfterFirstPacket = false
+      let breaksAfterFirstPacket: 'end' | 'reset' | null = null
       let refused = Deferred.makeUnsafe<void>()
 
       /** Runs what one direction of a connection does, after the delay and in order. */
@@ -152,7 +152,8 @@ export const faultProxy = (
         links.add(link)
         client.once('data', () => {
           client.on('data', () => {
-            if (endsAfterFirstPacket) client.end()
+            if (breaksAfterFirstPacket === 'end') client.end()
+            if (breaksAfterFirstPacket === 'reset') client.resetAndDestroy()
           })
         })
         forward(link, 'to server', () => link.losesToServer)
@@ -212,8 +213,8 @@ export const faultProxy = (
         end: () => {
           for (const { client } of links) client.end()
         },
-        endAfterFirstPacket: () => {
-          endsAfterFirstPacket = true
+        breakAfterFirstPacket: (how: 'end' | 'reset') => {
+          breaksAfterFirstPacket = how
         },
         block: () => {
           isBlocked = true

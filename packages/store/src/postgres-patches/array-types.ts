@@ -1,48 +1,49 @@
 /**
- * Patch: only the first connection of a process queries the types of arrays.
+ * Patch: a connection that breaks during the driver's query for the types of arrays ends no process.
  *
  * - postgres 3.4.9: each new connection queries these types before its first statement, and no code
  *   awaits the result. If the connection breaks during that query, the rejection is unhandled.
- * - Why the hub needs more: the unhandled rejection ends the process.
+ * - Why the hub needs more: the unhandled rejection ends the process. The setting `fetch_types: false`
+ *   is not sufficient: the hub reads and writes arrays, and the type numbers of its enumerations differ
+ *   between databases.
  * - Fails without the patch: `pool.int.test.ts`, "a connection that breaks > fails only its callers
  *   if it breaks while it is opened" (an unhandled rejection).
  * - Unnecessary when: the driver handles a failure of its query for array types.
- *
- * The setting `fetch_types: false` alone is not sufficient: the hub reads and writes arrays, and
- * the type numbers of its enumerations differ between databases. The first connections of a process
- * still query the types, so a break in that moment ends a process that has just started.
  *
  * Not patched: postgres 3.4.9 reads a NULL inside an array as the text `NULL`. So no statement may
  * return an array that contains one. The columns with arrays contain none, and `array_agg` is used
  * only with columns that are NOT NULL.
  */
-import type postgres from 'postgres'
+import postgres from 'postgres'
+import { isConnectionError } from './statement-hooks.ts'
 
-/** The fields of the driver's options that its types omit. */
-interface DriverOptions extends Pick<postgres.ParsedOptions, 'parsers' | 'serializers'> {
-  readonly shared: { readonly typeArrayMap: Record<number, number> }
-  fetch_types: boolean
+/** The fields and methods of the driver's statements that its types omit. */
+interface Statement {
+  /** The text of the statement, split at its parameters. */
+  readonly strings: ReadonlyArray<string>
+  then: (onResult?: (result: unknown) => unknown, onError?: (error: unknown) => unknown) => Promise<unknown>
 }
 
-const optionsOf = (pool: postgres.Sql) => pool.options as unknown as DriverOptions
+/** The start of the driver's own query. */
+const ARRAY_TYPES_QUERY = /^\s+select b\.oid, b\.typarray\s/u
 
-export class ArrayTypes {
-  #known: DriverOptions | null = null
+/** PostgreSQL closes the connection after such an error. */
+const endsConnection = (error: unknown): boolean =>
+  error instanceof postgres.PostgresError && (error.severity === 'FATAL' || error.severity === 'PANIC')
 
-  /** A statement of the pool has a result, so its connection has queried the types before. */
-  learnFrom(pool: postgres.Sql): void {
-    if (this.#known !== null) return
-    this.#known = optionsOf(pool)
-    this.#known.fetch_types = false
-  }
-
-  /** Gives the known types to a new pool. */
-  applyTo(pool: postgres.Sql): void {
-    if (this.#known === null) return
-    const options = optionsOf(pool)
-    options.fetch_types = false
-    Object.assign(options.parsers, this.#known.parsers)
-    Object.assign(options.serializers, this.#known.serializers)
-    Object.assign(options.shared.typeArrayMap, this.#known.shared.typeArrayMap)
+/**
+ * Patches the statements of all pools of this process. The callers whose statements wait for the broken
+ * connection get its error, and the next connection queries the types again. Any other failure stays
+ * unhandled and ends the process: the connection would go on, and return arrays as text.
+ */
+export const ignoreBrokenArrayTypeQueries = (): void => {
+  // This statement is never sent, and its pool never opens a connection.
+  const prototype = Object.getPrototypeOf(postgres()``) as Statement
+  const { then } = prototype
+  prototype.then = function (this: Statement, onResult, onError) {
+    if (!ARRAY_TYPES_QUERY.test(this.strings[0] ?? '')) return then.call(this, onResult, onError)
+    return then.call(this, onResult, (error) =>
+      isConnectionError(error) || endsConnection(error) ? onResult?.([]) : onError?.(error),
+    )
   }
 }

@@ -11,7 +11,7 @@
  */
 import postgres from 'postgres'
 import { ConnectionWatch, type WatchEvents } from '../connections/connection-watch.ts'
-import { ArrayTypes } from './array-types.ts'
+import { ignoreBrokenArrayTypeQueries } from './array-types.ts'
 import { type HookedQueries, isConnectionError } from './statement-hooks.ts'
 
 /**
@@ -49,12 +49,13 @@ interface DriverPool extends HookedQueries {
   readonly close: (seconds: number) => Promise<void>
 }
 
+ignoreBrokenArrayTypeQueries()
+
 export class RenewedPool {
   readonly #url: string
   readonly #options: postgres.Options<{}>
   readonly #events: WatchEvents
   readonly #watch: ConnectionWatch
-  readonly #arrayTypes = new ArrayTypes()
   #pool: DriverPool
 
   constructor(url: string, options: postgres.Options<{}>, events: WatchEvents) {
@@ -103,7 +104,6 @@ export class RenewedPool {
       socket: sockets.open,
       // The types of the driver omit the last option.
     } as postgres.Options<{}>)
-    this.#arrayTypes.applyTo(queries)
     const close = (seconds: number) =>
       queries
         .end({ timeout: seconds })
@@ -113,10 +113,7 @@ export class RenewedPool {
       queries,
       hooks: {
         refusal: () => null,
-        onResult: () => {
-          this.#arrayTypes.learnFrom(queries)
-          hasAnswered = true
-        },
+        onResult: () => (hasAnswered = true),
         onError: (error) => {
           if (isConnectionError(error)) isBroken = true
           if (!isReadOnly && error instanceof postgres.PostgresError && error.code === READ_ONLY) {
