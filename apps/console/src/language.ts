@@ -20,3 +20,9 @@ export const LANGUAGE = 'language'
 
 /** It does not change while the page is open. */
 export const language: Language = chooseLanguage(readChoice(LANGUAGE), navigator.languages)
+
+/** Makes something of a language once: the formats of a language take longer to make than to use. */
+export const perLanguage = <A>(make: (of: Language) => A): ((of: Language) => A) => {
+  const made: Partial<Record<Language, A>> = {}
+  return (of) => (made[of] ??= make(of))
+}

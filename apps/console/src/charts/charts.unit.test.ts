@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { lastHour } from './minutes.ts'
 import { performerOf, placeSteps } from './timeline.ts'
-import { minuteAt, roundUp, timeTicks, trafficLines, valueTicks } from './traffic.ts'
+import { lineOf, minuteAt, roundUp, SERIES, timeTicks, topOf, valueTicks } from './traffic.ts'
 
 describe('the chart of messages per minute', () => {
   it('ends at a round number that is not below any value', () => {
@@ -15,10 +15,13 @@ describe('the chart of messages per minute', () => {
       { at: '', sent: 10, delivered: 5, failed: 0 },
       { at: '', sent: 5, delivered: 0, failed: 1 },
     ]
-    expect(trafficLines(minutes, { width: 100, height: 50 })).toEqual({
-      top: 10,
-      lines: { sent: '0.0,0.0 100.0,25.0', delivered: '0.0,25.0 100.0,50.0', failed: '0.0,50.0 100.0,45.0' },
-    })
+    const top = topOf(minutes, SERIES)
+    expect(top).toBe(10)
+    expect(SERIES.map((series) => lineOf(minutes, series, { width: 100, height: 50, top }))).toEqual([
+      '0.0,0.0 100.0,25.0',
+      '0.0,25.0 100.0,50.0',
+      '0.0,50.0 100.0,45.0',
+    ])
   })
 
   it('without a series has the scale of the others', () => {
@@ -26,11 +29,8 @@ describe('the chart of messages per minute', () => {
       { at: '', sent: 1_000, delivered: 900, failed: 2 },
       { at: '', sent: 1_000, delivered: 900, failed: 0 },
     ]
-    expect(trafficLines(minutes, { width: 100, height: 50 }, ['failed'])).toEqual({
-      top: 2,
-      lines: { failed: '0.0,0.0 100.0,50.0' },
-    })
-    expect(trafficLines(minutes, { width: 100, height: 50 }, [])).toEqual({ top: 1, lines: {} })
+    expect(topOf(minutes, ['failed'])).toBe(2)
+    expect(topOf(minutes, [])).toBe(1)
   })
 
   it('has whole numbers at the vertical axis, and quarters of an hour at the horizontal one', () => {
@@ -51,9 +51,10 @@ describe('the chart of messages per minute', () => {
   })
 
   it('of an hour without messages is flat', () => {
-    expect(trafficLines([], { width: 100, height: 50 }).lines.sent).toBe('')
+    const plot = { width: 100, height: 50, top: topOf([], SERIES) }
+    expect(lineOf([], 'sent', plot)).toBe('')
     const zero = { at: '', sent: 0, delivered: 0, failed: 0 }
-    expect(trafficLines([zero, zero], { width: 100, height: 50 }).lines.sent).toBe('0.0,50.0 100.0,50.0')
+    expect(lineOf([zero, zero], 'sent', plot)).toBe('0.0,50.0 100.0,50.0')
   })
 })
 

@@ -3,7 +3,16 @@ import { type Column, Table } from '../components/table.tsx'
 import { countText } from '../format/number.ts'
 import { localMinute } from '../format/time.ts'
 import { strings } from '../strings.ts'
-import { type Minute, minuteAt, type Series, SERIES, timeTicks, trafficLines, valueTicks } from './traffic.ts'
+import {
+  lineOf,
+  type Minute,
+  minuteAt,
+  type Series,
+  SERIES,
+  timeTicks,
+  topOf,
+  valueTicks,
+} from './traffic.ts'
 import { useWidth } from './width.ts'
 
 /** Pixels of the plot, and of the axes around it. */
@@ -52,10 +61,9 @@ export const TrafficChart = ({
   const [hidden, setHidden] = useState<ReadonlyArray<Series>>([])
   const [cross, setCross] = useState<number | null>(null)
   const shown = SERIES.filter((series) => !hidden.includes(series))
-  const { top } = trafficLines(minutes, { width: 1, height: 1 }, shown)
+  const top = topOf(minutes, shown)
   const left = countText(top).length * DIGIT + BESIDE
   const width = Math.max(1, boxWidth - left - RIGHT)
-  const { lines } = trafficLines(minutes, { width, height: HEIGHT }, shown)
   const last = minutes.length - 1
   const x = (minute: number): number => (last < 1 ? 0 : (minute / last) * width)
   const y = (value: number): number => HEIGHT - (value / top) * HEIGHT
@@ -134,7 +142,11 @@ export const TrafficChart = ({
               </g>
             ))}
             {shown.map((series) => (
-              <polyline key={series} class={`line ${series}`} points={lines[series]} />
+              <polyline
+                key={series}
+                class={`line ${series}`}
+                points={lineOf(minutes, series, { width, height: HEIGHT, top })}
+              />
             ))}
             {cross === null || at === undefined ? null : (
               <>

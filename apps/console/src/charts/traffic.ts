@@ -18,31 +18,30 @@ export const roundUp = (value: number): number => {
   return factor * power
 }
 
-interface Size {
+/**
+ * The value at the top of the chart. It follows the shown series, so that small ones become visible when large ones
+ * are hidden.
+ */
+export const topOf = (minutes: ReadonlyArray<Minute>, shown: ReadonlyArray<Series>): number =>
+  roundUp(Math.max(0, ...minutes.flatMap((minute) => shown.map((series) => minute[series]))))
+
+interface Plot {
   readonly width: number
   readonly height: number
-}
-
-export interface TrafficLines {
-  /** The value at the top of the chart. */
+  /** The value at its top. */
   readonly top: number
-  /** Points of an SVG polyline for each shown series: `x,y x,y …`. */
-  readonly lines: Readonly<Partial<Record<Series, string>>>
 }
 
-/** The top of the axis follows the shown series, so that small ones become visible when large ones are hidden. */
-export const trafficLines = (
+/** The points of an SVG polyline (`x,y x,y …`) for a series. */
+export const lineOf = (
   minutes: ReadonlyArray<Minute>,
-  { height, width }: Size,
-  shown: ReadonlyArray<Series> = SERIES,
-): TrafficLines => {
-  const top = roundUp(Math.max(0, ...minutes.flatMap((minute) => shown.map((series) => minute[series]))))
+  series: Series,
+  { height, top, width }: Plot,
+): string => {
   const step = minutes.length > 1 ? width / (minutes.length - 1) : 0
-  const line = (series: Series): string =>
-    minutes
-      .map((minute, i) => `${(i * step).toFixed(1)},${(height - (minute[series] / top) * height).toFixed(1)}`)
-      .join(' ')
-  return { top, lines: Object.fromEntries(shown.map((series) => [series, line(series)])) }
+  return minutes
+    .map((minute, i) => `${(i * step).toFixed(1)},${(height - (minute[series] / top) * height).toFixed(1)}`)
+    .join(' ')
 }
 
 /** The values of the vertical axis: its ends, and the middle if that is whole. */

@@ -1,13 +1,14 @@
 /** Numbers, amounts and codes, in the language of the viewer. */
-import { type Language, language } from '../language.ts'
+import { type Language, language, perLanguage } from '../language.ts'
 import { strings } from '../strings.ts'
 
-export const countText = (value: number, of: Language = language): string =>
-  new Intl.NumberFormat(of).format(value)
+const counts = perLanguage((of) => new Intl.NumberFormat(of))
+const rates = perLanguage((of) => new Intl.NumberFormat(of, { maximumFractionDigits: 1 }))
+
+export const countText = (value: number, of: Language = language): string => counts(of).format(value)
 
 /** A rate with at most one digit after the point. */
-export const rateText = (value: number, of: Language = language): string =>
-  new Intl.NumberFormat(of, { maximumFractionDigits: 1 }).format(value)
+export const rateText = (value: number, of: Language = language): string => rates(of).format(value)
 
 /** `0.125` as `12.5 %`. */
 export const percentText = (share: number, of: Language = language): string =>
@@ -21,14 +22,19 @@ interface Amount {
 /** Some number with all separators of a language. */
 const WITH_SEPARATORS = 1_234_567.8
 
-/** Amounts stay decimal text: a float would change them. */
-export const moneyText = ({ amount, currency }: Amount, of: Language = language): string => {
-  const parts = new Intl.NumberFormat(of).formatToParts(WITH_SEPARATORS)
+const separators = perLanguage((of) => {
+  const parts = counts(of).formatToParts(WITH_SEPARATORS)
   const separator = (type: 'group' | 'decimal'): string =>
     parts.find((part) => part.type === type)?.value ?? ''
+  return { group: separator('group'), decimal: separator('decimal') }
+})
+
+/** Amounts stay decimal text: a float would change them. */
+export const moneyText = ({ amount, currency }: Amount, of: Language = language): string => {
+  const { decimal, group } = separators(of)
   const [whole = '0', fraction] = amount.split('.')
-  const grouped = whole.replaceAll(/\B(?=(?:\d{3})+(?!\d))/gu, separator('group'))
-  return `${grouped}${fraction === undefined ? '' : `${separator('decimal')}${fraction}`} ${currency}`
+  const grouped = whole.replaceAll(/\B(?=(?:\d{3})+(?!\d))/gu, group)
+  return `${grouped}${fraction === undefined ? '' : `${decimal}${fraction}`} ${currency}`
 }
 
 /** A code of the API in the language of the viewer. A code that the console does not know: `some_code` as `some code`. */

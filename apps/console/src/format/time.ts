@@ -1,5 +1,5 @@
 /** Times: the API sends UTC (ISO 8601). The console shows them in the time zone and the language of the viewer. */
-import { type Language, language } from '../language.ts'
+import { type Language, language, perLanguage } from '../language.ts'
 import { strings } from '../strings.ts'
 import { rateText } from './number.ts'
 
@@ -12,20 +12,22 @@ export const utcText = (iso: string): string => {
 }
 
 /** `zone` is an IANA name. The browser's own zone is the default. */
+const digits = (zone?: string): Intl.DateTimeFormat =>
+  new Intl.DateTimeFormat('en-GB', {
+    ...(zone === undefined ? {} : { timeZone: zone }),
+    year: 'numeric',
+    month: '2-digit',
+    day: '2-digit',
+    hour: '2-digit',
+    minute: '2-digit',
+    second: '2-digit',
+    hourCycle: 'h23',
+  })
+const OWN_ZONE = digits()
+
 const partsOf = (at: Date, zone: string | undefined): Record<string, string> =>
   Object.fromEntries(
-    new Intl.DateTimeFormat('en-GB', {
-      ...(zone === undefined ? {} : { timeZone: zone }),
-      year: 'numeric',
-      month: '2-digit',
-      day: '2-digit',
-      hour: '2-digit',
-      minute: '2-digit',
-      second: '2-digit',
-      hourCycle: 'h23',
-    })
-      .formatToParts(at)
-      .map(({ type, value }) => [type, value]),
+    (zone === undefined ? OWN_ZONE : digits(zone)).formatToParts(at).map(({ type, value }) => [type, value]),
   )
 
 interface Options {
@@ -70,22 +72,27 @@ const STEPS = [
   ['minute', MINUTE_MS],
 ] as const
 
+const farDates = perLanguage((of) => new Intl.DateTimeFormat(of, { dateStyle: 'medium' }))
+const distances = perLanguage((of) => new Intl.RelativeTimeFormat(of, { numeric: 'auto', style: 'short' }))
+const months = perLanguage(
+  (of) => new Intl.DateTimeFormat(of, { timeZone: 'UTC', year: 'numeric', month: 'long' }),
+)
+
 /** The time from `now` (milliseconds) to `iso` in words, `2 min. ago` or `in 3 hr.`; far times are dates. */
 export const relativeText = (iso: string, now: number, of: Language = language): string => {
   const at = new Date(iso)
   if (Number.isNaN(at.getTime())) return iso
   const distance = at.getTime() - now
-  if (Math.abs(distance) >= FAR_MS) return new Intl.DateTimeFormat(of, { dateStyle: 'medium' }).format(at)
-  const words = new Intl.RelativeTimeFormat(of, { numeric: 'auto', style: 'short' })
+  if (Math.abs(distance) >= FAR_MS) return farDates(of).format(at)
   const [unit, length] = STEPS.find(([, step]) => Math.abs(distance) >= step) ?? ['second', SECOND_MS]
-  return words.format(Math.trunc(distance / length), unit)
+  return distances(of).format(Math.trunc(distance / length), unit)
 }
 
 /** `2026-11` as `November 2026`. */
 export const monthText = (month: string, of: Language = language): string => {
   const at = new Date(`${month}-01T00:00:00Z`)
   if (Number.isNaN(at.getTime())) return month
-  return new Intl.DateTimeFormat(of, { timeZone: 'UTC', year: 'numeric', month: 'long' }).format(at)
+  return months(of).format(at)
 }
 
 /** From two days on, hours are hard to read. */
