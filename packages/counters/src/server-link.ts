@@ -156,10 +156,7 @@ export const makeServerLink = (options: ServerLinkOptions): Effect.Effect<Server
         const measured = now() - askedAt
         if (policyOf !== url) yield* checkPolicy(redis, url)
         return open(redis, url, new Map<string, string>(loaded), measured)
-      }).pipe(
-        Effect.onError(() => Effect.sync(() => redis.disconnect())),
-        Effect.onInterrupt(() => Effect.sync(() => redis.disconnect())),
-      )
+      }).pipe(Effect.onError(() => Effect.sync(() => redis.disconnect())))
     })
 
     // The loop below logs each outage.

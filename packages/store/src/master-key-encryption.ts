@@ -15,11 +15,8 @@ import {
   type EncryptionPurpose,
   isKeyPurpose,
   type KeyProvider,
-  type KeyPurpose,
   type Owned,
   type RecordedKey,
-  type UsableKey,
-  type ValuePurpose,
 } from './key-providers/key-provider.port.ts'
 import { makeTransitClient } from './key-providers/transit-client.ts'
 import { makeTransitKeys } from './key-providers/transit-keys.ts'
@@ -28,27 +25,11 @@ import type { StorageUnavailable } from './sql.ts'
 
 export class MasterKeyEncryption extends Context.Service<
   MasterKeyEncryption,
-  {
-    /**
-     * Encrypts under the current key. `aad`: the public id of the owning object. A process proves that it belongs
-     * to its hub before it encrypts, and waits for `ready` then.
-     */
-    readonly encrypt: (purpose: ValuePurpose, aad: string, plain: Uint8Array) => Buffer
-    readonly decrypt: (
-      purpose: ValuePurpose,
-      aad: string,
-      ciphertext: Uint8Array,
-    ) => Effect.Effect<Buffer, DecryptionFailed | StorageUnavailable>
-    /** Encrypts keys of 32 bytes under the current key. The results are in the order of the keys. */
-    readonly wrap: (
-      purpose: KeyPurpose,
-      keys: ReadonlyArray<Owned>,
-    ) => Effect.Effect<ReadonlyArray<Buffer>, StorageUnavailable>
-    /** The results are in the order of the wrapped keys. */
-    readonly unwrap: (
-      purpose: KeyPurpose,
-      wrapped: ReadonlyArray<Owned>,
-    ) => Effect.Effect<ReadonlyArray<Result.Result<Buffer, DecryptionProblem>>, StorageUnavailable>
+  /**
+   * Encrypts under the current key, and decrypts under each key of this process. `ready` and `currentPrefix` are of
+   * the current key. A process proves that it belongs to its hub before it encrypts, and waits for `ready` then.
+   */
+  Pick<KeyProvider, 'encrypt' | 'decrypt' | 'wrap' | 'unwrap' | 'currentPrefix' | 'identify' | 'ready'> & {
     /** Puts ciphertexts under the current key. `null`: no configured key decrypts the ciphertext. */
     readonly reencrypt: (
       purpose: EncryptionPurpose,
@@ -56,13 +37,6 @@ export class MasterKeyEncryption extends Context.Service<
     ) => Effect.Effect<ReadonlyArray<Buffer | null>, StorageUnavailable>
     /** Puts the wrapped check key of a recorded key under its newest version; `null`: it is not of the current key. */
     readonly renewCheckKey: (key: RecordedKey) => Effect.Effect<Buffer | null, StorageUnavailable>
-    /** The first bytes of every new ciphertext. */
-    readonly currentPrefix: Effect.Effect<Buffer, StorageUnavailable>
-    /** The keys of this process, the current one first. `recorded`: those of the hub. */
-    readonly identify: (
-      recorded: ReadonlyArray<RecordedKey>,
-    ) => Effect.Effect<ReadonlyArray<UsableKey>, StorageUnavailable>
-    readonly ready: Effect.Effect<void, StorageUnavailable>
     /**
      * Which ciphertexts under other keys may exist. `always`: the current key gets new versions without a change of
      * settings. `now`: there are previous keys in the settings.

@@ -5,7 +5,7 @@
  */
 import { Agent as HttpAgent, request as httpRequest } from 'node:http'
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
-import { Effect, Option, Redacted, Result, Schema, type Scope } from 'effect'
+import { Array as Arr, Effect, Option, Redacted, Result, Schema, type Scope } from 'effect'
 import { StorageUnavailable } from '../sql.ts'
 import type { DecryptionProblem } from './key-provider.port.ts'
 
@@ -133,11 +133,6 @@ const PROBLEMS: ReadonlyArray<readonly [words: RegExp, problem: DecryptionProble
   [/invalid ciphertext|message authentication failed/u, 'damaged'],
 ]
 
-const chunksOf = <A>(all: ReadonlyArray<A>): ReadonlyArray<ReadonlyArray<A>> =>
-  Array.from({ length: Math.ceil(all.length / ITEMS_PER_REQUEST) }, (_, index) =>
-    all.slice(index * ITEMS_PER_REQUEST, (index + 1) * ITEMS_PER_REQUEST),
-  )
-
 interface Answer {
   readonly status: number
   readonly body: unknown
@@ -233,7 +228,7 @@ export const makeTransitClient = Effect.fnUntraced(function* (
   /** One request for at most `ITEMS_PER_REQUEST` items. Each has a result of its own. */
   const batch = (operation: 'encrypt' | 'decrypt' | 'rewrap', items: ReadonlyArray<object>) =>
     Effect.map(
-      Effect.forEach(chunksOf(items), (chunk) =>
+      Effect.forEach(Arr.chunksOf(items, ITEMS_PER_REQUEST), (chunk) =>
         Effect.flatMap(
           call('POST', `${mount}/${operation}/${key}`, { batch_input: chunk }, Batch),
           ({ data: { batch_results: results } }) =>

@@ -40,6 +40,7 @@ export const ignoreBrokenArrayTypeQueries = (): void => {
   // This statement is never sent, and its pool never opens a connection.
   const prototype = Object.getPrototypeOf(postgres()``) as Statement
   const { then } = prototype
+  // oxlint-disable-next-line unicorn/no-thenable -- it replaces a method that a promise has.
   prototype.then = function (this: Statement, onResult, onError) {
     if (!ARRAY_TYPES_QUERY.test(this.strings[0] ?? '')) return then.call(this, onResult, onError)
     return then.call(this, onResult, (error) =>
