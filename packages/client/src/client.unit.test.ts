@@ -253,6 +253,19 @@ describe('an error', () => {
     expect(make).toThrow(reason)
   })
 
+  it.each([
+    { maxRetries: Number.NaN },
+    { maxRetries: -1 },
+    { maxRetries: 1.5 },
+    { timeoutMs: 0 },
+    { timeoutMs: Number.NaN },
+    { timeoutMs: 2 ** 31 },
+  ])('refuses the option %o at once', (option) => {
+    const make = () =>
+      createHubClient({ baseUrl: 'https://hub.example.com', apiKey: 'hub_test_x', ...option })
+    expect(make).toThrow(expect.objectContaining({ code: 'invalid_option', param: Object.keys(option)[0] }))
+  })
+
   it('refuses an API key that cannot be a header, without repeating it', () => {
     for (const apiKey of ['', 'hub_test_x\n', 'hub test', 'ключ']) {
       const make = () => createHubClient({ baseUrl: 'https://hub.example.com', apiKey })
@@ -714,7 +727,7 @@ describe('sendAll', () => {
 
   it('refuses options that are no count', async () => {
     const { hub } = hubOf([])
-    for (const options of [{ batchSize: 0 }, { concurrency: 1.5 }]) {
+    for (const options of [{ batchSize: 0 }, { concurrency: 1.5 }, { maxRetries: Number.NaN }]) {
       await expect(hub.messages.sendAll([], options).next()).rejects.toBeInstanceOf(HubOptionError)
     }
   })

@@ -91,6 +91,23 @@ const readIdempotencyKey = (key: string): string => {
   throw new HubOptionError('idempotencyKey', 'idempotencyKey must be a text that a header can contain.')
 }
 
+/** Returns a number of things. `NaN` would never be reached. */
+export const checkCount = (param: string, count: number, least = 1): number => {
+  if (Number.isSafeInteger(count) && count >= least) return count
+  throw new HubOptionError(param, `${param} must be a whole number from ${least}.`)
+}
+
+/** A timer with a longer time would end at once. */
+const LONGEST_TIMEOUT_MS = 2 ** 31 - 1
+
+const checkTimeout = (ms: number): number => {
+  if (ms > 0 && ms <= LONGEST_TIMEOUT_MS) return ms
+  throw new HubOptionError(
+    'timeoutMs',
+    `timeoutMs must be a number of milliseconds above 0, at most ${LONGEST_TIMEOUT_MS}.`,
+  )
+}
+
 const urlOf = (baseUrl: string, template: string, { path = {}, query = {} }: RequestOptions): string => {
   const filled = template.replaceAll(/\{([^}]+)\}/gu, (_, name: string) => {
     const value = path[name]
@@ -143,7 +160,9 @@ export const waitAfter = (
 export const makeCall = (client: HubClientOptions, wait: Wait): Call => {
   const baseUrl = readBaseUrl(client.baseUrl)
   const apiKey = readApiKey(client.apiKey)
-  const { fetch: send = fetch, timeoutMs = 30_000 } = client
+  const mostRetries = checkCount('maxRetries', client.maxRetries ?? 2, 0)
+  const timeoutMs = checkTimeout(client.timeoutMs ?? 30_000)
+  const { fetch: send = fetch } = client
 
   return async (method, template, options = {}) => {
     const url = urlOf(baseUrl, template, options)
@@ -158,7 +177,7 @@ export const makeCall = (client: HubClientOptions, wait: Wait): Call => {
       headers['idempotency-key'] = readIdempotencyKey(options.idempotencyKey ?? crypto.randomUUID())
     }
     if (options.body !== undefined) headers['content-type'] = 'application/json'
-    const maxRetries = options.maxRetries ?? client.maxRetries ?? 2
+    const maxRetries = checkCount('maxRetries', options.maxRetries ?? mostRetries, 0)
     for (let tries = 0; ; tries++) {
       const timeout = AbortSignal.timeout(timeoutMs)
       let failure: HubError

@@ -1,7 +1,6 @@
 /** Sends any number of messages in batches, and yields a result for each of them, in order. */
 import type { components } from './contract.ts'
-import { HubOptionError } from './errors.ts'
-import { type Call, LONGEST_WAIT_MS, type Wait, waitAfter, waitBefore } from './http.ts'
+import { type Call, checkCount, LONGEST_WAIT_MS, type Wait, waitAfter, waitBefore } from './http.ts'
 import { makeTurns } from './turns.ts'
 
 export type BatchMessage = components['schemas']['BatchMessage']
@@ -104,11 +103,6 @@ const isRepeatable = (result: SendResult): boolean =>
   (REPEATABLE.has(result.error.code) || isUnchecked(result.error)) &&
   (result.error.retry_after ?? 0) * 1000 <= LONGEST_WAIT_MS
 
-const checkCount = (param: string, count: number): number => {
-  if (Number.isSafeInteger(count) && count >= 1) return count
-  throw new HubOptionError(param, `${param} must be a whole number from 1.`)
-}
-
 export const makeSendAll = (call: Call, wait: Wait) =>
   /**
    * Sends all messages. Each message needs a `client_ref` of its own, so a repeat after a failure
@@ -120,7 +114,7 @@ export const makeSendAll = (call: Call, wait: Wait) =>
     options: SendAllOptions = {},
   ): AsyncGenerator<SendResult, void, undefined> {
     const concurrency = checkCount('concurrency', options.concurrency ?? DEFAULT_CONCURRENCY)
-    const maxRetries = options.maxRetries ?? DEFAULT_RETRIES
+    const maxRetries = checkCount('maxRetries', options.maxRetries ?? DEFAULT_RETRIES, 0)
     const ended = new AbortController()
     const signal =
       options.signal === undefined ? ended.signal : AbortSignal.any([options.signal, ended.signal])

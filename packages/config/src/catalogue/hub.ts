@@ -49,10 +49,10 @@ export const servers = inGroup('servers', {
     readBy: ['command-api', 'dispatcher', 'operations-api', 'hubctl', 'npm start'],
     doc: "The Redis for counters: request rates, failed logins, flood windows, the hub's daily limit, the rate at the operator. `rediss` is with TLS. For Sentinels and a cluster, the URL names [several hosts](deploying.md#redis-sentinel-and-redis-cluster). Lost counters are rebuilt from PostgreSQL, and a lost rate is learned again.",
   }),
-  redisPrefix: withDefault(kind.string(), 'hub:', {
+  redisPrefix: withDefault(kind.form(/^[^{}]*$/u, 'a text without { and }'), 'hub:', {
     name: 'HUB_REDIS_PREFIX',
     readBy: ['command-api', 'dispatcher', 'operations-api', 'hubctl'],
-    doc: 'The prefix of every key in Redis, so that several hubs can share a server.',
+    doc: 'The prefix of every key in Redis, so that several hubs can share a server. Braces would decide which node of a cluster has a key.',
   }),
   kafkaBrokers: required(kind.brokers, {
     name: 'HUB_KAFKA_BROKERS',
