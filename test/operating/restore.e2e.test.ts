@@ -251,7 +251,11 @@ describe('a hub that has lost its servers', () => {
         const checked = await checkReadModels(restored)
         // The checker does not know of erasures.
         const isOfErased = (line: string) => line.includes('personal_data') && line.includes(erasedUuid)
-        expect(checked.differences.filter((line) => !isOfErased(line)).slice(0, 50)).toEqual([])
+        // The end of the processes may have left an event unpublished. Later events are then recorded again.
+        const isAgain = (line: string) => line.includes('has two records with different content')
+        const differences = checked.differences.filter((line) => !isOfErased(line))
+        expect(differences.filter((line) => !isAgain(line)).slice(0, 50)).toEqual([])
+        expect(differences.filter(isAgain).length).toBeLessThanOrEqual(journal.after_gap)
         expect(checked.messages).toBe(sent.accepted.size)
 
         const [shown] = await numbersOfErased()

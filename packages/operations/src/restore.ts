@@ -63,16 +63,28 @@ export const journal = defineUseCase({
   run: Effect.fnUntraced(function* () {
     yield* requireNoProjector
     const [, { prefix }] = yield* kafkaConfig
-    const counts = { restored: 0, after_gap: 0 }
-    yield* readToEnd(
-      topicNames(prefix).webhooks,
-      Effect.fnUntraced(function* (records) {
-        const { afterGap, restored } = yield* restoreEvents(records.flatMap(publishedEvent))
-        counts.restored += restored
-        counts.after_gap += afterGap
-      }),
-    )
-    return { object: 'restored_journal' as const, ...counts }
+    /** Reads the topic once. */
+    const pass = Effect.gen(function* () {
+      const counts = { restored: 0, after_gap: 0 }
+      yield* readToEnd(
+        topicNames(prefix).webhooks,
+        Effect.fnUntraced(function* (records) {
+          const { afterGap, restored } = yield* restoreEvents(records.flatMap(publishedEvent))
+          counts.restored += restored
+          counts.after_gap += afterGap
+        }),
+      )
+      return counts
+    })
+    let restored = 0
+    for (;;) {
+      const counts = yield* pass
+      restored += counts.restored
+      // Events are published approximately in order: an event can be read before its predecessor.
+      if (counts.restored === 0 || counts.after_gap === 0) {
+        return { object: 'restored_journal' as const, restored, after_gap: counts.after_gap }
+      }
+    }
   }),
 })
 

@@ -12,9 +12,8 @@ const journalOf = ({ account, mode }: Pick<JournalEvent, 'account' | 'mode'>): s
 /**
  * Appends published events to their journals, with their old sequence numbers. Skips events that a
  * journal has, and events after a gap: only events of accounts with a subscription are published,
- * so a gap is a time without one. The events of a journal must be in the order of their
- * sequence numbers. No other process may record events meanwhile. Returns the numbers of restored
- * events and of events after a gap.
+ * so a gap is a time without one. No other process may record events meanwhile. Returns the numbers of restored
+ * events and of events after a gap. The events before a gap may come in a later call: then repeat this one.
  */
 export const restoreEvents = (
   events: ReadonlyArray<JournalEvent>,
@@ -33,7 +32,8 @@ export const restoreEvents = (
       const ends = new Map(heads.map((head) => [journalOf(head), Number(head.sequence)]))
       const next: Array<JournalEvent> = []
       let afterGap = 0
-      for (const event of events) {
+      // A relay of the outbox publishes events behind later ones.
+      for (const event of events.toSorted((a, b) => a.sequence - b.sequence)) {
         const end = ends.get(journalOf(event)) ?? 0
         if (event.sequence <= end) continue
         if (event.sequence > end + 1) {
