@@ -267,7 +267,7 @@ describe('a burst far above the capacity', () => {
       const late = new Set(answers.filter(({ answer }) => isLate(answer)).map(({ clientRef }) => clientRef))
       const refused = answers.filter(({ answer }) => answer.status !== 202 && !isLate(answer))
       for (const { answer } of refused) assertRefused(answer)
-      assert.isNotEmpty(accepted)
+      assert.isNotEmpty([...accepted, ...late])
       assert.isNotEmpty(refused)
       const known = (refs: ReadonlyArray<string>) => refs.filter((ref) => !late.has(ref))
       assert.deepStrictEqual(known(await recorded('burst-')), accepted.toSorted())
