@@ -79,6 +79,7 @@ describe('POST /v1/messages', () => {
     assert.strictEqual(record?.key, fact?.recipient)
     assert.strictEqual(fact?.republished, false)
     assert.deepStrictEqual(fact?.variables, ['order'])
+    assert.strictEqual(fact?.numberRange, '900')
     // No personal data in clear text.
     const bytes = Buffer.from(record?.value ?? []).toString('utf8')
     assert.notInclude(bytes, '9001234567')

@@ -34,6 +34,8 @@ export interface Acceptance {
   /** `req_…` and `key_…` of the send; `null`: not known. */
   readonly request: string | null
   readonly apiKey: string | null
+  /** See `numberRangeOf`. */
+  readonly numberRange: string | null
 }
 
 /** The price of a text. Estimates show it in both modes. */
@@ -70,6 +72,7 @@ export const accept = (acceptance: Acceptance): MessageAccepted => ({
   republished: false,
   request: acceptance.request,
   apiKey: acceptance.apiKey,
+  numberRange: acceptance.numberRange,
 })
 
 /** Marks a fact for publication after an unknown outcome. The fact keeps its id. */

@@ -31,6 +31,7 @@ const acceptance: Acceptance = {
   ciphertext: Uint8Array.of(1, 2, 3),
   request: 'req_01h455vb4pex5vsknk084sn02q',
   apiKey: 'key_01h455vb4pex5vsknk084sn02q',
+  numberRange: '912',
 }
 
 describe('acceptance', () => {
@@ -57,6 +58,7 @@ describe('acceptance', () => {
       republished: false,
       request: acceptance.request,
       apiKey: acceptance.apiKey,
+      numberRange: '912',
     })
   })
 

@@ -82,6 +82,8 @@ export interface MessageAccepted extends FactBase {
   readonly request?: string | null
   /** `key_…` of the send. Absent as `request` is. */
   readonly apiKey?: string | null
+  /** The number range of the recipient, `912`; see `numberRangeOf`. Absent in facts of older versions. */
+  readonly numberRange?: string | null
 }
 
 /** A handover claim. Kafka acknowledges it before the dispatcher submits the message. */

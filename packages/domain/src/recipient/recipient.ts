@@ -1,4 +1,4 @@
-/** Recipient numbers: validation, masking and the keyed hash. */
+/** Recipient numbers: validation, masking, the number range and the keyed hash. */
 import { createHmac } from 'node:crypto'
 
 /**
@@ -17,6 +17,18 @@ export const isRecipientNumber = (number: string): boolean => RECIPIENT_NUMBER_P
  */
 export const maskNumber = (number: string): string =>
   isRecipientNumber(number) ? `${number.slice(0, 5)}***${number.slice(-4)}` : '***'
+
+/** A number of a Russian mobile phone, or its masked form. Both begin with the range. */
+const RANGE_PATTERN = /^\+7(9\d{2})[\d*]{7}$/u
+
+/**
+ * The number range of a number, or of its masked form: the three digits after +7, `912`. They name a
+ * network and a region when the number was given out, and each range has ten million numbers. Any other
+ * text has none (`null`): elsewhere the length of the network code depends on the country, so a fixed
+ * number of digits could name a small network or a part of a subscriber's number.
+ */
+export const numberRangeOf = (numberOrMask: string): string | null =>
+  RANGE_PATTERN.exec(numberOrMask)?.[1] ?? null
 
 /**
  * HMAC-SHA-256 of the number under the deployment's secret: 64 lower-case hexadecimal digits. It is

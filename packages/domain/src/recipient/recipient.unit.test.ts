@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { isRecipientNumber, maskNumber, recipientHash } from './recipient.ts'
+import { isRecipientNumber, maskNumber, numberRangeOf, recipientHash } from './recipient.ts'
 import { sandboxScenario } from './sandbox.ts'
 
 const anyNumber = fc.nat({ max: 999_999_999 }).map((n) => `+79${String(n).padStart(9, '0')}`)
@@ -49,6 +49,34 @@ describe('a recipient number', () => {
     )
     for (const text of ['', '123', '89001234567', 'Ivan Petrov']) expect(maskNumber(text)).toBe('***')
   })
+})
+
+describe('the number range', () => {
+  it.each([
+    ['+79120000001', '912'],
+    ['+79001234567', '900'],
+    ['+79991234567', '999'],
+    // As the ledger stores it.
+    ['+7912***4567', '912'],
+  ])('of %s is %s', (number, range) => {
+    expect(numberRangeOf(number)).toBe(range)
+  })
+
+  it('is known from the masked number alone', () => {
+    fc.assert(
+      fc.property(anyNumber, (number) => {
+        expect(numberRangeOf(number)).toBe(number.slice(2, 5))
+        expect(numberRangeOf(maskNumber(number))).toBe(number.slice(2, 5))
+      }),
+    )
+  })
+
+  it.each(['', '***', '+7912', '+77012345678', '+44 7911 123456', '+375291234567', '89121234567'])(
+    'of %j is not known',
+    (text) => {
+      expect(numberRangeOf(text)).toBeNull()
+    },
+  )
 })
 
 describe('the recipient hash', () => {

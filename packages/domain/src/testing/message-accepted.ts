@@ -25,6 +25,7 @@ export const messageAccepted = (over: Partial<MessageAccepted> = {}): MessageAcc
     payloadKey: 'a payload key',
     ciphertext: Uint8Array.of(1),
     republished: false,
+    numberRange: '900',
     ...over,
   }
 }

@@ -9,6 +9,7 @@ import {
   decodeFact,
   decodeRecord,
   encodeRecord,
+  HEADER_BYTES,
   UndecodableRecord,
 } from './codec.ts'
 import { decodeOutboxRow, encodeOutboxRow } from './outbox-row.ts'
@@ -41,6 +42,7 @@ const accepted: MessageFact = {
   republished: false,
   request: 'req_06fs37r7c5yb6k1v9b2h8zq4mt',
   apiKey: 'key_06fs37r7c5yb6k1v9b2h8zq4mt',
+  numberRange: '912',
 }
 
 const outcome: MessageOutcome = {
@@ -75,6 +77,7 @@ const examples: ReadonlyArray<HubRecord> = [
     variables: [],
     request: null,
     apiKey: null,
+    numberRange: null,
   },
   {
     type: 'HandoverStarted',
@@ -355,16 +358,35 @@ describe('the codec', () => {
     }
   })
 
-  it('decodes an acceptance of the version without a request and a key', () => {
-    const { apiKey: _, request: __, ...older } = accepted
-    const now = Buffer.from(encodeRecord(older))
-    // A missing field is one byte.
-    const bytes = Buffer.from(now.subarray(0, now.length - 2))
-    bytes.writeInt32BE(1, 1)
-    assert.deepStrictEqual(
-      bytesFirst(Result.getOrThrow(decodeRecord(bytes))),
-      bytesFirst({ ...older, request: null, apiKey: null }),
-    )
+  it('decodes acceptances of the versions without a request and a key, and without a number range', () => {
+    const { numberRange: _, ...second } = accepted
+    const { apiKey: __, request: ___, ...first } = second
+    for (const { fact, id: schemaId, missing, fields } of [
+      { fact: first, id: 1, missing: { request: null, apiKey: null, numberRange: null }, fields: 3 },
+      { fact: second, id: 27, missing: { numberRange: null }, fields: 1 },
+    ]) {
+      const now = Buffer.from(encodeRecord(fact))
+      // A missing field is one byte.
+      const bytes = Buffer.from(now.subarray(0, now.length - fields))
+      bytes.writeInt32BE(schemaId, 1)
+      assert.deepStrictEqual(
+        bytesFirst(Result.getOrThrow(decodeRecord(bytes))),
+        bytesFirst({ ...fact, ...missing }),
+      )
+    }
+  })
+
+  it('is readable for readers of the version without a number range, which ignore it', () => {
+    const older = SCHEMAS.find(({ id: schemaId }) => schemaId === 27)!
+    const newer = SCHEMAS.find(({ name, version }) => name === 'MessageAccepted' && version === 3)!
+    const reader = avro.Type.forSchema(older.schema as avro.Schema)
+    const writer = avro.Type.forSchema(newer.schema as avro.Schema)
+    const read = reader.fromBuffer(
+      Buffer.from(encodeRecord(accepted)).subarray(HEADER_BYTES),
+      reader.createResolver(writer),
+    ) as Readonly<Record<string, unknown>>
+    assert.deepInclude(read, { message_id: id, recipient: hash })
+    assert.notProperty(read, 'number_range')
   })
 
   it('decodes a re-append of the version without the number of parts', () => {

@@ -1,5 +1,12 @@
 /** Step 3 of an acceptance batch: encrypts and encodes what is new. */
-import { accept, type Lifetimes, type MessageAccepted, type MessageClass, republish } from '@hub/domain'
+import {
+  accept,
+  type Lifetimes,
+  type MessageAccepted,
+  type MessageClass,
+  numberRangeOf,
+  republish,
+} from '@hub/domain'
 import { acceptedRecord, type TopicNames } from '@hub/kafka'
 import { encodePayload, type PayloadEncryption, type PayloadKey } from '@hub/store'
 import { Effect, Option } from 'effect'
@@ -80,6 +87,8 @@ const prepareSend = (
     ciphertext: key.encrypt(messageId, payloadOf(draft)),
     request: request.context.origin?.request ?? null,
     apiKey: request.context.origin?.apiKey ?? null,
+    // Later steps know the hash of the number only.
+    numberRange: numberRangeOf(draft.to),
   })
   const republished = decision.type === 'republish'
   const fact = republished ? republish(accepted) : accepted

@@ -134,6 +134,10 @@ describe('the reconciler', () => {
         facts(copies(lost)).map(({ republished }) => republished),
         [false, true],
       )
+      // The ledger has the masked number only.
+      const [range, again] = facts(copies(lost)).map(({ numberRange }) => numberRange)
+      assert.match(range ?? '', /^9\d\d$/u)
+      assert.strictEqual(again, range)
       assert.strictEqual(copies(landed).length, 1)
 
       // Not again before the checkpoints have passed the second record too.

@@ -1,5 +1,5 @@
 /** `command.acceptances`: the statements of the reconciler. Ids are UUIDs. */
-import { encodeId, type MessageAccepted, type MessageClass, republish } from '@hub/domain'
+import { encodeId, type MessageAccepted, type MessageClass, numberRangeOf, republish } from '@hub/domain'
 import { type Queries, ReadMessages } from '@hub/store'
 import { addCharges, subtractCharges } from './spend-periods.ts'
 
@@ -55,6 +55,8 @@ interface RepublishedRow extends ReadMessages.MessageColumns {
   readonly expires_at: Date
   readonly sealing_key: string
   readonly sealed: Buffer
+  /** The masked number; empty after an erasure. */
+  readonly to_masked: string
 }
 
 const republishedFact = (row: RepublishedRow): MessageAccepted =>
@@ -77,6 +79,7 @@ const republishedFact = (row: RepublishedRow): MessageAccepted =>
     payloadKey: row.sealing_key,
     ciphertext: row.sealed,
     republished: false,
+    numberRange: numberRangeOf(row.to_masked),
   })
 
 /**
@@ -97,7 +100,7 @@ export const markRepublished = async (
        AND NOT ${ReadMessages.isProjected(q, 'a.message_id')}
     RETURNING a.message_id AS id, a.account, a.mode, a.class, a.recipient, a.template, a.sender, a.client_ref,
               a.batch_id, a.parts, a.price, a.currency, a.variables, a.created_at, a.expires_at,
-              a.sealing_key, a.sealed`
+              a.sealing_key, a.sealed, a.to_masked`
   return rows.toSorted((a, b) => (a.id < b.id ? -1 : 1)).map(republishedFact)
 }
 
