@@ -54,6 +54,7 @@ const messagesOf = ({ facts, messages }: MemoryStore['tables']): Table =>
         currency: subject.price.currency,
         variables: fact.variables.join(','),
         created_at: text(subject.at),
+        number_range: subject.numberRange,
         ...common,
       }
       return [id, accepted]
@@ -70,6 +71,8 @@ export const liveTablesOf = (
         counts.accepted === 0 ? [] : [[keyOf(key.split(' ')), countsOf(counts)] as const],
       ),
     )
+  const hourlyKey = ([hour, account, ...rest]: Array<string>): string =>
+    [Date.parse(hour ?? ''), uuidOf(account ?? ''), ...rest].join(' ')
   const all: Readonly<Record<TableName, Table>> = {
     messages: messagesOf(tables),
     message_history: new Map(
@@ -129,9 +132,8 @@ export const liveTablesOf = (
     daily_stats: statistics(tables.dailyStats, ([day, account, ...rest]) =>
       [day, uuidOf(account ?? ''), ...rest].join(' '),
     ),
-    hourly_stats: statistics(tables.hourlyStats, ([hour, account, ...rest]) =>
-      [Date.parse(hour ?? ''), uuidOf(account ?? ''), ...rest].join(' '),
-    ),
+    hourly_stats: statistics(tables.hourlyStats, hourlyKey),
+    range_stats: statistics(tables.rangeStats, hourlyKey),
   }
   const journal = [...tables.journals.values()].flatMap(({ events }) =>
     events.map((event) => ({ ...event, account: uuidOf(event.account), id: uuidOf(event.id) })),

@@ -65,6 +65,7 @@ const guaranteeOf = (difference: string): string => {
     case 'batches':
     case 'daily_stats':
     case 'hourly_stats':
+    case 'range_stats':
       return 'a sum differs from its messages'
     case 'events':
     case 'event_heads':

@@ -8,6 +8,7 @@ import {
   type LogFact,
   type MessageAccepted,
   newId,
+  numberRangeOf,
   recipientHash,
   REJECTED_REASONS,
   UNDELIVERED_REASONS,
@@ -214,6 +215,8 @@ export const startWorkload = (
       payloadKey: key.id,
       ciphertext: key.encrypt(messageId, encodePayload({ to, text: 'Code 1234', variables: {} })),
       republished: false,
+      // Older versions did not record it.
+      numberRange: random.chance(0.1) ? null : numberRangeOf(to),
     }
     if (!isRejected) onAccepted(fact)
     append(acceptedRecord(topics, fact))

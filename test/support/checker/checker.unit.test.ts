@@ -34,6 +34,7 @@ const acceptance = (more: Record<string, unknown> = {}) =>
     price: { amount: '5.00', currency: 'RUB' },
     variables: ['code'],
     republished: false,
+    number_range: '912',
     ...more,
   })
 const fact = (type: string, at: number, more: Record<string, unknown> = {}) =>
@@ -99,6 +100,9 @@ describe('reference projection', () => {
     ])
     // `AT` is the start of an hour. The reason code is empty.
     expect([...reference.tables.hourly_stats]).toEqual([[`${AT} ${uuidOf(account)} live  RUB`, counts]])
+    expect([...reference.tables.range_stats]).toEqual([
+      [`${AT} ${uuidOf(account)} live otp 912  RUB`, counts],
+    ])
     expect(row(reference, 'batches', uuidOf(batch))).toMatchObject({
       members: '1',
       delivered: '1',

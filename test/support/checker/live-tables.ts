@@ -53,6 +53,7 @@ const MESSAGE_COLUMNS: EachMessageColumn<string> = {
   currency: 'currency',
   variables: `array_to_string(variables, ',') AS variables`,
   created_at: ms('created_at'),
+  number_range: 'number_range',
   updated_at: ms('updated_at'),
   status: 'status',
   rank: 'rank::text',
@@ -107,6 +108,12 @@ const SELECTS: Readonly<Record<TableName, Select>> = {
     key: `(extract(epoch FROM hour) * 1000)::bigint || ' ' || account || ' ' || mode || ' ' || reason_code || ' ' || currency`,
     columns: COUNTS,
     // A row that counts no message equals a missing row.
+    where: 'WHERE accepted <> 0',
+  },
+  range_stats: {
+    key: `(extract(epoch FROM hour) * 1000)::bigint || ' ' || account || ' ' || mode || ' ' || class || ' ' || number_range
+      || ' ' || reason_code || ' ' || currency`,
+    columns: COUNTS,
     where: 'WHERE accepted <> 0',
   },
 }

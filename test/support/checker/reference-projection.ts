@@ -24,6 +24,7 @@ type AcceptanceColumn =
   | 'currency'
   | 'variables'
   | 'created_at'
+  | 'number_range'
 /** The other compared columns of `read.messages`. */
 type StatusColumn =
   | 'updated_at'
@@ -95,6 +96,7 @@ export const TABLES = [
   'charges',
   'daily_stats',
   'hourly_stats',
+  'range_stats',
 ] as const
 export type TableName = (typeof TABLES)[number]
 
@@ -297,6 +299,7 @@ export const buildReference = (topics: Pick<Topics, 'lanes' | 'log'>): Reference
   const stats = {
     daily_stats: new Map<string, Record<string, number>>(),
     hourly_stats: new Map<string, Record<string, number>>(),
+    range_stats: new Map<string, Record<string, number>>(),
   }
   const batches = new Map<string, BatchSum>()
   const batchOf = (id: string, account: string, mode: string): BatchSum => {
@@ -348,6 +351,7 @@ export const buildReference = (topics: Pick<Topics, 'lanes' | 'log'>): Reference
     const price = isFree(last) ? '0.00' : charged
     const accountUuid = uuidOf(account!)
     const acceptedAt = Number(acceptance['at'])
+    const numberRange: string | null = acceptance['number_range'] ?? null
     const row: EachMessageColumn<string | null> = {
       account: accountUuid,
       mode: mode!,
@@ -362,6 +366,7 @@ export const buildReference = (topics: Pick<Topics, 'lanes' | 'log'>): Reference
       currency,
       variables: acceptance['variables'].join(','),
       created_at: text(acceptedAt),
+      number_range: numberRange,
       ...common,
     }
     tables.messages.set(uuid, row)
@@ -386,6 +391,14 @@ export const buildReference = (topics: Pick<Topics, 'lanes' | 'log'>): Reference
     for (const [table, key] of [
       [stats.daily_stats, [day, accountUuid, mode, messageClass, template, currency].join(' ')],
       [stats.hourly_stats, [hour, accountUuid, mode, last.reason ?? '', currency].join(' ')],
+      ...(numberRange === null
+        ? []
+        : [
+            [
+              stats.range_stats,
+              [hour, accountUuid, mode, messageClass, numberRange, last.reason ?? '', currency].join(' '),
+            ] as const,
+          ]),
     ] as const) {
       const counts = table.get(key) ?? {}
       table.set(key, counts)
@@ -479,7 +492,7 @@ export const buildReference = (topics: Pick<Topics, 'lanes' | 'log'>): Reference
       corrected,
     })
   }
-  for (const name of ['daily_stats', 'hourly_stats'] as const) {
+  for (const name of ['daily_stats', 'hourly_stats', 'range_stats'] as const) {
     for (const [key, { units = 0, ...counts }] of stats[name]) {
       tables[name].set(key, {
         ...Object.fromEntries(

@@ -1,5 +1,5 @@
 /**
- * Deltas of the aggregates over messages (batches, daily and hourly statistics). The contribution of
+ * Deltas of the aggregates over messages (batches, and statistics by day, hour and number range). The contribution of
  * a message is a function of its row alone. A transaction subtracts that of the row before it, and
  * adds that of the row after it. So the aggregates are correct for any interleaving, repetition and
  * batching of facts, and follow late corrections. Pure.
@@ -71,6 +71,13 @@ interface HourlyKey {
 }
 export interface HourlyDelta extends HourlyKey, StatsCounts {}
 
+/** The key of a row of the statistics by number range. */
+interface RangeKey extends HourlyKey {
+  readonly class: MessageClass
+  readonly numberRange: string
+}
+export interface RangeDelta extends RangeKey, StatsCounts {}
+
 type Sum<Change> = { -readonly [Key in keyof Change]: Change[Key] }
 type StatsSum<Key> = Key & Sum<Omit<StatsCounts, 'price'>> & { units: bigint }
 
@@ -109,6 +116,7 @@ export class AggregateDeltas {
   readonly #batches = new Map<string, Sum<BatchDelta>>()
   readonly #daily = new Map<string, StatsSum<DailyKey>>()
   readonly #hourly = new Map<string, StatsSum<HourlyKey>>()
+  readonly #ranges = new Map<string, StatsSum<RangeKey>>()
 
   /** Adds the change of a row. A row without its acceptance contributes nothing yet. */
   add(before: MessageRow | undefined, after: MessageRow): void {
@@ -123,7 +131,13 @@ export class AggregateDeltas {
     const { reason, status, subject } = row
     if (subject === null) return
     const units = minorUnits(billedPrice(subject.price, status, reason))
-    for (const sum of [this.#dailyOf(subject), this.#hourlyOf(subject, reason)]) {
+    const { numberRange } = subject
+    const sums: ReadonlyArray<StatsSum<object>> = [
+      this.#dailyOf(subject),
+      this.#hourlyOf(subject, reason),
+      ...(numberRange === null ? [] : [this.#rangeOf(subject, numberRange, reason)]),
+    ]
+    for (const sum of sums) {
       sum.accepted += by
       sum.sent += row.acceptedByOperator ? by : 0
       count(sum, status, by)
@@ -149,6 +163,11 @@ export class AggregateDeltas {
   /** The rows of the hourly statistics that change, each once. */
   get hourly(): ReadonlyArray<HourlyDelta> {
     return changedRows(this.#hourly.values())
+  }
+
+  /** The rows of the statistics by number range that change, each once. */
+  get ranges(): ReadonlyArray<RangeDelta> {
+    return changedRows(this.#ranges.values())
   }
 
   /** The batches that change, each once. */
@@ -182,6 +201,20 @@ export class AggregateDeltas {
     if (sum === undefined) {
       sum = { hour: toTimestamp(hours * HOUR_MS), account, mode, reason, currency, ...NOTHING }
       this.#hourly.set(key, sum)
+    }
+    return sum
+  }
+
+  #rangeOf(subject: Subject, numberRange: string, reason: ReasonCode | null): StatsSum<RangeKey> {
+    const { account, class: messageClass, mode } = subject
+    const { currency } = subject.price
+    const hours = Math.floor(subject.at / HOUR_MS)
+    const key = `${hours}\n${account}\n${mode}\n${messageClass}\n${numberRange}\n${reason}\n${currency}`
+    let sum = this.#ranges.get(key)
+    if (sum === undefined) {
+      const hour = toTimestamp(hours * HOUR_MS)
+      sum = { hour, account, mode, class: messageClass, numberRange, reason, currency, ...NOTHING }
+      this.#ranges.set(key, sum)
     }
     return sum
   }

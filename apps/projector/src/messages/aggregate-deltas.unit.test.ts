@@ -30,8 +30,15 @@ const NOVEMBER_ENDS = Date.UTC(2026, 11, 1)
 /** Two messages of a batch, the second in the last millisecond of its month, and a test message. */
 const lane: ReadonlyArray<MessageAccepted> = [
   acceptedOf(idOf(1), T, { batch }),
-  acceptedOf(idOf(2), NOVEMBER_ENDS - 1, { batch, class: 'otp', template: 'otp_code', parts: 1 }),
-  acceptedOf(idOf(3), T, { mode: 'test' }),
+  acceptedOf(idOf(2), NOVEMBER_ENDS - 1, {
+    batch,
+    class: 'otp',
+    template: 'otp_code',
+    parts: 1,
+    numberRange: '912',
+  }),
+  // Of a version that did not record the number range.
+  acceptedOf(idOf(3), T, { mode: 'test', numberRange: null }),
 ]
 
 /** Counts the statistics from the rows, as the contract defines them. */
@@ -48,11 +55,14 @@ const recount = (rows: Iterable<MessageRow>) => {
     const statuses: ReadonlyArray<Status> = ['delivered', 'undelivered', 'rejected', 'expired']
     const day = toTimestamp(subject.at).slice(0, 10)
     const hour = `${toTimestamp(subject.at).slice(0, 13)}:00:00.000Z`
-    const { account: owner, class: messageClass, mode, template } = subject
+    const { account: owner, class: messageClass, mode, numberRange, template } = subject
     const { currency } = subject.price
     const stats = [
       [day, owner, mode, messageClass, template, currency],
       [hour, owner, mode, row.reason ?? 'none', currency],
+      ...(numberRange === null
+        ? []
+        : [[hour, owner, mode, messageClass, numberRange, row.reason ?? 'none', currency]]),
     ].map((key) => fieldsOf(key.join(' '), ['accepted', 'sent', 'parts', 'price', ...statuses]))
     const count = (line: Record<string, bigint>, field: string, by: bigint) => {
       line[field] = (line[field] ?? 0n) + by
@@ -128,11 +138,11 @@ describe('aggregate deltas', () => {
   it('contain no row without a change', () => {
     const messageId = idOf(1)
     const first = run([[acceptedOf(messageId, T, { batch })]])
-    const { batches, charges, dailyStats, hourlyStats } = fold(first.rows, [
+    const { batches, charges, dailyStats, hourlyStats, rangeStats } = fold(first.rows, [
       { type: 'HandoverStarted', messageId, at: T + 1, epoch: 1, attempt: 1, operator: 'http' },
       { type: 'MessageSeen', messageId, at: T + 2 },
     ])
-    assert.deepStrictEqual([batches, charges, dailyStats, hourlyStats], [[], [], [], []])
+    assert.deepStrictEqual([batches, charges, dailyStats, hourlyStats, rangeStats], [[], [], [], [], []])
   })
 
   it('follow a late report, without another final message in the batch', () => {
@@ -143,7 +153,7 @@ describe('aggregate deltas', () => {
         { type: 'MessageExpired', messageId, at: T + 1, reason: 'dlr_timeout_local' },
       ],
     ])
-    const { batches, charges, dailyStats, hourlyStats } = fold(first.rows, [
+    const { batches, charges, dailyStats, hourlyStats, rangeStats } = fold(first.rows, [
       { type: 'MessageDelivered', messageId, at: T + 2 },
     ])
     const moved = { delivered: 1, undelivered: 0, rejected: 0, expired: -1 }
@@ -156,6 +166,11 @@ describe('aggregate deltas', () => {
     assert.deepStrictEqual(hourlyStats, [
       { ...key, reason: 'dlr_timeout_local', ...left },
       { ...key, reason: null, ...joined },
+    ])
+    const inRange = { ...key, class: 'service', numberRange: '900' } as const
+    assert.deepStrictEqual(rangeStats, [
+      { ...inRange, reason: 'dlr_timeout_local', ...left },
+      { ...inRange, reason: null, ...joined },
     ])
     assert.deepStrictEqual(charges, [])
   })

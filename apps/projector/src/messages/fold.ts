@@ -25,7 +25,13 @@ import {
   type Status,
   statusOf,
 } from '@hub/domain'
-import { type BatchDelta, type DailyDelta, type HourlyDelta, AggregateDeltas } from './aggregate-deltas.ts'
+import {
+  type BatchDelta,
+  type DailyDelta,
+  type HourlyDelta,
+  type RangeDelta,
+  AggregateDeltas,
+} from './aggregate-deltas.ts'
 import type { MessageRow, StatusChange, Subject } from './row.ts'
 
 /** A status change of a message, as the history stores it. */
@@ -78,6 +84,7 @@ export interface Changes {
   readonly batches: ReadonlyArray<BatchDelta>
   readonly dailyStats: ReadonlyArray<DailyDelta>
   readonly hourlyStats: ReadonlyArray<HourlyDelta>
+  readonly rangeStats: ReadonlyArray<RangeDelta>
   readonly charges: ReadonlyArray<Charge>
 }
 
@@ -110,6 +117,7 @@ const subjectOf = (fact: MessageAccepted): Subject => ({
   at: fact.at,
   account: fact.account,
   mode: fact.mode,
+  numberRange: fact.numberRange ?? null,
   class: fact.class,
   clientRef: fact.clientRef,
   batch: fact.batch,
@@ -257,7 +265,7 @@ export const fold = (rows: ReadonlyMap<string, MessageRow>, facts: Iterable<Mess
     else if (row.subject !== null) updated.push(row)
     else unaccepted.push(row)
   }
-  const { batches, daily: dailyStats, hourly: hourlyStats } = deltas
+  const { batches, daily: dailyStats, hourly: hourlyStats, ranges: rangeStats } = deltas
   return {
     accepted,
     updated,
@@ -268,6 +276,7 @@ export const fold = (rows: ReadonlyMap<string, MessageRow>, facts: Iterable<Mess
     batches,
     dailyStats,
     hourlyStats,
+    rangeStats,
     charges,
   }
 }

@@ -54,6 +54,7 @@ describe('fold', () => {
               batches: [],
               dailyStats: [],
               hourlyStats: [],
+              rangeStats: [],
               charges: [],
             },
           )

@@ -6,6 +6,8 @@ export interface Subject extends AcceptanceForEvents {
   /** `acc_…` */
   readonly account: string
   readonly mode: Mode
+  /** `912`; `null` for acceptances of older versions. */
+  readonly numberRange: string | null
 }
 
 export interface StatusChange {

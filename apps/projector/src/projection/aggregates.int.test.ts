@@ -466,6 +466,85 @@ describe('the hourly statistics', () => {
   )
 })
 
+describe('the statistics by number range', () => {
+  const rangesOf = (owner: string) =>
+    Effect.flatMap(Sql, (sql) =>
+      sql.run(
+        (q) => q`
+          SELECT class, number_range, reason_code, accepted, sent, delivered, expired, price::text
+            FROM read.range_stats WHERE account = ${decodeId('acc', owner)} AND accepted <> 0
+           ORDER BY number_range, reason_code`,
+      ),
+    )
+
+  it.live('count each message with a range once, and follow a late report', () =>
+    Effect.gen(function* () {
+      const owner = account(60)
+      const apply = yield* makeWriter('ranges', 0)
+      const [code, late] = [
+        yield* acceptanceOf({ account: owner, class: 'otp', number: '+79120000001' }),
+        yield* acceptanceOf({ account: owner, number: '+79770000001' }),
+      ]
+      const expiry: LogFact = {
+        type: 'MessageExpired',
+        messageId: late.messageId,
+        at: late.at + 5,
+        reason: 'dlr_timeout_local',
+      }
+      yield* apply({ facts: [code, ...deliveryOf(code), late, sent(late), expiry] })
+      // A repetition counts nothing.
+      yield* apply({ facts: [code, ...deliveryOf(code), late] })
+      const row = { accepted: 1, sent: 1, delivered: 1, expired: 0, price: '2.00' }
+      const ofCode = { class: 'otp', number_range: '912', reason_code: '', ...row }
+      const ofLate = { class: 'service', number_range: '977', reason_code: '', ...row }
+      assert.deepStrictEqual(yield* rangesOf(owner), [
+        ofCode,
+        { ...ofLate, reason_code: 'dlr_timeout_local', delivered: 0, expired: 1 },
+      ] as never)
+      yield* apply({ facts: [{ type: 'MessageDelivered', messageId: late.messageId, at: late.at + 9 }] })
+      assert.deepStrictEqual(yield* rangesOf(owner), [ofCode, ofLate] as never)
+    }).pipe(Effect.scoped, Effect.provide(environment.layer)),
+  )
+
+  it.live('leave out messages that a projector of the previous version has accepted', () =>
+    Effect.gen(function* () {
+      const sql = yield* Sql
+      const owner = account(61)
+      const apply = yield* makeWriter('previous', 0)
+      const [old, next] = [
+        yield* acceptanceOf({ account: owner, number: '+79120000001' }),
+        yield* acceptanceOf({ account: owner, number: '+79120000001' }),
+      ]
+      yield* apply({ facts: [old] })
+      // The previous version knows neither the column nor the table.
+      yield* sql.run(async (q) => {
+        await q`UPDATE read.messages SET number_range = NULL WHERE account = ${decodeId('acc', owner)}`
+        await q`DELETE FROM read.range_stats WHERE account = ${decodeId('acc', owner)}`
+      })
+      yield* apply({ facts: [...deliveryOf(old), next] })
+      const [counted, ...more] = yield* rangesOf(owner)
+      assert.deepStrictEqual(more, [])
+      assert.deepInclude(counted, { number_range: '912', accepted: 1, sent: 0, delivered: 0 })
+      const [all] = yield* reasonsOf(owner)
+      assert.deepInclude(all, { accepted: 2, delivered: 1 })
+    }).pipe(Effect.scoped, Effect.provide(environment.layer)),
+  )
+
+  it.live('cost at most 20 bytes for the range in a row', () =>
+    Effect.gen(function* () {
+      const sql = yield* Sql
+      // The value in the row and in the primary key, each with the padding before the next value.
+      const [size] = yield* sql.run(
+        (q) => q<{ bytes: number }[]>`
+          SELECT 2 * (pg_column_size(ROW (class, number_range, reason_code, currency))
+                      - pg_column_size(ROW (class, reason_code, currency))) AS bytes
+            FROM read.range_stats LIMIT 1`,
+      )
+      assert.isAtMost(size?.bytes ?? Infinity, 20)
+    }).pipe(Effect.scoped, Effect.provide(environment.layer)),
+  )
+})
+
 describe('spend', () => {
   it.live(
     'is charged in live mode, and refunded to the period of acceptance for messages that are not billed',

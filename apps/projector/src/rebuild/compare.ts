@@ -27,6 +27,10 @@ interface ComparedTable {
   readonly also?: (q: Queries, bounds: Bounds) => SqlFragment
 }
 
+/** The compared rows of statistics by hour. A row that counts no message equals a missing row. */
+const countsMessages = (q: Queries, { day }: Bounds): SqlFragment =>
+  q`AND hour >= ${day}::date::timestamp AT TIME ZONE 'UTC' AND accepted <> 0`
+
 const TABLES: ReadonlyArray<ComparedTable> = [
   { table: 'messages', page: 'id', prefix: 'msg', key: ['id'], from: ({ rows }) => rows },
   {
@@ -65,8 +69,15 @@ const TABLES: ReadonlyArray<ComparedTable> = [
     prefix: 'acc',
     key: ['account', 'mode', 'hour', 'reason_code', 'currency'],
     from: () => NIL_UUID,
-    // A row that counts no message equals a missing row.
-    also: (q, { day }) => q`AND hour >= ${day}::date::timestamp AT TIME ZONE 'UTC' AND accepted <> 0`,
+    also: countsMessages,
+  },
+  {
+    table: 'range_stats',
+    page: 'account',
+    prefix: 'acc',
+    key: ['account', 'mode', 'hour', 'class', 'number_range', 'reason_code', 'currency'],
+    from: () => NIL_UUID,
+    also: countsMessages,
   },
 ]
 

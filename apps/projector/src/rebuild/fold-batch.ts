@@ -32,6 +32,7 @@ const withinBounds = (changes: Changes, bounds: Bounds): Changes => ({
   dailyStats: changes.dailyStats.filter(({ day }) => day >= bounds.day),
   // The text of an hour begins with its day.
   hourlyStats: changes.hourlyStats.filter(({ hour }) => hour >= bounds.day),
+  rangeStats: changes.rangeStats.filter(({ hour }) => hour >= bounds.day),
 })
 
 /**

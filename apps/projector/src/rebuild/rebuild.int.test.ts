@@ -168,6 +168,7 @@ describe('a rebuild', () => {
             'charges',
             'daily_stats',
             'hourly_stats',
+            'range_stats',
           ].map((table) => ({ found: 0, table: `read.${table}` })),
         )
         for (const { live, rebuilt: folded } of rebuild.compared ?? []) {
@@ -175,7 +176,7 @@ describe('a rebuild', () => {
           assert.strictEqual(folded, live)
         }
         const swapped =
-          /^read\.(messages|message_history|operator_ids)_\d|^read\.(batches|daily_stats|hourly_stats)$/u
+          /^read\.(messages|message_history|operator_ids)_\d|^read\.(batches|daily_stats|hourly_stats|range_stats)$/u
         for (const [name, oid] of after) {
           assert.strictEqual(oid === before.get(name), !swapped.test(name), name)
         }
@@ -227,6 +228,9 @@ describe('a rebuild', () => {
           UPDATE read.hourly_stats SET parts = parts + 1 WHERE ctid = (
             SELECT ctid FROM read.hourly_stats
              WHERE account = ${decodeId('acc', account(2))} AND mode = 'test' AND reason_code = '' LIMIT 1)`
+          await q`
+          UPDATE read.range_stats SET delivered = delivered + 1 WHERE ctid = (
+            SELECT ctid FROM read.range_stats WHERE account = ${decodeId('acc', account(2))} AND accepted > 0 LIMIT 1)`
           // A row that counts no message is no difference.
           await q`
           INSERT INTO read.hourly_stats
@@ -244,6 +248,7 @@ describe('a rebuild', () => {
           { table: 'read.batches', missing: null, columns: ['expired'] },
           { table: 'read.daily_stats', missing: null, columns: ['price', 'sent'] },
           { table: 'read.hourly_stats', missing: null, columns: ['parts'] },
+          { table: 'read.range_stats', missing: null, columns: ['delivered'] },
         ]
         for (const [policy, outcome] of [
           ['compare_only', 'compared'],
@@ -465,6 +470,7 @@ describe('a rebuild', () => {
           await q`UPDATE read.messages SET attempts = 9 WHERE id IN (${uuid(old) ?? ''}, ${uuid(between) ?? ''})`
           await q`UPDATE read.daily_stats SET price = 77 WHERE account = ${decodeId('acc', owner)}`
           await q`UPDATE read.hourly_stats SET price = 77 WHERE account = ${decodeId('acc', owner)}`
+          await q`UPDATE read.range_stats SET price = 77 WHERE account = ${decodeId('acc', owner)}`
         })
         yield* until(async (q) => {
           const [row] = await q<
@@ -488,16 +494,19 @@ describe('a rebuild', () => {
             { table: 'read.messages', key: between.messageId, columns: ['attempts'] },
             { table: 'read.daily_stats', key: owner, columns: ['price'] },
             { table: 'read.hourly_stats', key: owner, columns: ['price'] },
+            { table: 'read.range_stats', key: owner, columns: ['price'] },
           ],
         )
-        const [attempts, prices, hourly] = yield* sql.run(async (q) => {
+        const [attempts, prices, hourly, ranges] = yield* sql.run(async (q) => {
           const messages = await q<{ id: string; attempts: number }[]>`
           SELECT id, attempts FROM read.messages WHERE account = ${decodeId('acc', owner)} ORDER BY id`
           const stats = await q<{ price: string }[]>`
           SELECT price FROM read.daily_stats WHERE account = ${decodeId('acc', owner)} ORDER BY day`
           const hours = await q<{ price: string }[]>`
           SELECT price FROM read.hourly_stats WHERE account = ${decodeId('acc', owner)} AND accepted <> 0 ORDER BY hour`
-          return [messages, stats, hours] as const
+          const inRanges = await q<{ price: string }[]>`
+          SELECT price FROM read.range_stats WHERE account = ${decodeId('acc', owner)} AND accepted <> 0 ORDER BY hour`
+          return [messages, stats, hours, inRanges] as const
         })
         assert.deepStrictEqual(
           attempts.map((row) => [row.id, row.attempts]),
@@ -507,7 +516,7 @@ describe('a rebuild', () => {
             [uuid(recent), 1],
           ],
         )
-        for (const sums of [prices, hourly]) {
+        for (const sums of [prices, hourly, ranges]) {
           assert.deepStrictEqual(
             sums.map(({ price }) => price),
             ['77.00', '77.00', '2.00'],

@@ -55,6 +55,10 @@ export const copyStats = async (q: Queries, before: number): Promise<void> => {
     INSERT INTO rebuild.hourly_stats
     SELECT * FROM read.hourly_stats WHERE hour < ${new Date(before)}
     ON CONFLICT DO NOTHING`
+  await q`
+    INSERT INTO rebuild.range_stats
+    SELECT * FROM read.range_stats WHERE hour < ${new Date(before)}
+    ON CONFLICT DO NOTHING`
 }
 
 /** Prepares the rebuilt tables: partitions of new months, statistics for the planner. */
@@ -62,10 +66,18 @@ export const prepareSwap = async (q: Queries): Promise<void> => {
   await q`SELECT set_config('statement_timeout', '30min', true)`
   await q`SELECT command.extend_rebuild()`
   await q`ANALYZE rebuild.messages, rebuild.message_history, rebuild.operator_ids, rebuild.batches, rebuild.daily_stats,
-                  rebuild.hourly_stats`
+                  rebuild.hourly_stats, rebuild.range_stats`
 }
 
-const TABLES = ['messages', 'message_history', 'operator_ids', 'batches', 'daily_stats', 'hourly_stats']
+const TABLES = [
+  'messages',
+  'message_history',
+  'operator_ids',
+  'batches',
+  'daily_stats',
+  'hourly_stats',
+  'range_stats',
+]
 const liveTables = (q: Queries) => {
   const [first, ...rest] = TABLES.map((table) => q`${q(`read.${table}`)}`)
   return rest.reduce((list, table) => q`${list}, ${table}`, first ?? q``)

@@ -15,6 +15,7 @@ import { writeHistory } from '../tables/message-history.ts'
 import { readMessages, writeAccepted, writeStatuses } from '../tables/messages.ts'
 import { writeOperatorIds } from '../tables/operator-ids.ts'
 import { personalDataRows, writePersonalData } from '../tables/personal-data.ts'
+import { writeRangeStats } from '../tables/range-stats.ts'
 import type { ReadSchema } from '../tables/read-schema.ts'
 import type { BatchTransaction, BatchWrites, Checkpoint, StoredState } from './projection-store.port.ts'
 
@@ -51,13 +52,14 @@ export const writeMessages = (
 /** Statements for the sums over messages, in the order of tables that every transaction uses. */
 export const writeSums = (
   q: Queries,
-  { batches, dailyStats, hourlyStats }: Changes,
+  { batches, dailyStats, hourlyStats, rangeStats }: Changes,
   seals: ReadonlyArray<BatchSealed>,
   schema: ReadSchema = 'read',
 ) => [
   ...(batches.length > 0 || seals.length > 0 ? [writeBatches(q, batches, seals, schema)] : []),
   ...(dailyStats.length > 0 ? [writeDailyStats(q, dailyStats, schema)] : []),
   ...(hourlyStats.length > 0 ? [writeHourlyStats(q, hourlyStats, schema)] : []),
+  ...(rangeStats.length > 0 ? [writeRangeStats(q, rangeStats, schema)] : []),
 ]
 
 /** Statements for personal data, which a rebuild does not write. */

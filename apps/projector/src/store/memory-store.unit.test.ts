@@ -17,13 +17,17 @@ projectionStoreContract(
         isSubscribed: (journal) => subscribed.has(journalName(journal)),
       })
       const period = () => spendPeriodOf(Date.now()).day
-      const sums = (table: typeof store.tables.dailyStats, account: string, reasonAt?: number) =>
+      const sums = (
+        table: typeof store.tables.dailyStats,
+        account: string,
+        shown: ReadonlyArray<number> = [],
+      ) =>
         [...table].flatMap(([key, { accepted, delivered, parts, rejected, sent, units }]) => {
           const columns = key.split(' ')
           if (columns[1] !== account || accepted === 0) return []
-          const reason = reasonAt === undefined ? '' : `${columns[reasonAt] ?? ''} `
+          const names = shown.map((at) => `${columns[at] ?? ''} `).join('')
           return [
-            `${reason}${accepted}/${sent}/${delivered}/${rejected} ${parts} ${moneyOf(units, 'RUB').amount}`,
+            `${names}${accepted}/${sent}/${delivered}/${rejected} ${parts} ${moneyOf(units, 'RUB').amount}`,
           ]
         })
       return Layer.merge(
@@ -43,7 +47,8 @@ projectionStoreContract(
             Effect.sync(() => store.tables.spendPeriods.get(`${account} ${period()}`)?.spent.amount ?? ''),
           events: (journal) => Effect.sync(() => store.events(journal)),
           dailyStats: (account) => Effect.sync(() => sums(store.tables.dailyStats, account)),
-          hourlyStats: (account) => Effect.sync(() => sums(store.tables.hourlyStats, account, 3)),
+          hourlyStats: (account) => Effect.sync(() => sums(store.tables.hourlyStats, account, [3])),
+          rangeStats: (account) => Effect.sync(() => sums(store.tables.rangeStats, account, [3, 4, 5])),
           charges: (account) =>
             Effect.sync(() =>
               [...store.tables.charges.values()]

@@ -73,6 +73,14 @@ const layerTestProjection = Layer.effect(
               FROM read.hourly_stats WHERE account = ${uuid(account)} AND accepted <> 0`
           return rows.map((row) => row.sums)
         }),
+      rangeStats: (account) =>
+        run(async (q) => {
+          const rows = await q<{ sums: string }[]>`
+            SELECT format('%s %s %s %s/%s/%s/%s %s %s', class, number_range, reason_code, accepted, sent, delivered, rejected,
+                          parts, price) AS sums
+              FROM read.range_stats WHERE account = ${uuid(account)} AND accepted <> 0`
+          return rows.map((row) => row.sums)
+        }),
       charges: (account) =>
         run(async (q) => {
           const rows = await q<{ charge: string }[]>`

@@ -49,6 +49,8 @@ export class TestProjection extends Context.Service<
     readonly dailyStats: (account: string) => Effect.Effect<ReadonlyArray<string>>
     /** The same, of rows that count messages, after the reason code. */
     readonly hourlyStats: (account: string) => Effect.Effect<ReadonlyArray<string>>
+    /** The same, after class, number range and reason code. */
+    readonly rangeStats: (account: string) => Effect.Effect<ReadonlyArray<string>>
     /** `kind amount` of each charge, in some order. */
     readonly charges: (account: string) => Effect.Effect<ReadonlyArray<string>>
     /** The ids of messages whose outcomes are due. */
@@ -313,19 +315,28 @@ export const projectionStoreContract = (
         assert.deepStrictEqual(own.get(two.messageId), ['rejected', 'spam_filter_content', 0])
       }))
 
-    test('adds to the statistics of day and hour', () =>
+    test('adds to the statistics of day, hour and number range', () =>
       Effect.gen(function* () {
         const projection = yield* TestProjection
         const account = newAccount()
         const at = Date.UTC(2026, 10, 20, 10, 30)
-        const [one, two] = [accept(account, { at }), accept(account, { at, parts: 3 })]
+        const [one, two, old] = [
+          accept(account, { at, numberRange: '912' }),
+          accept(account, { at, numberRange: '913', parts: 3 }),
+          // Of a version that did not record it.
+          accept(account, { at, numberRange: null }),
+        ]
         const owned = yield* acquire()
-        yield* apply(owned, { facts: [one, two] })
+        yield* apply(owned, { facts: [one, two, old] })
         yield* apply(owned, { facts: [sent(one), delivered(one), rejected(two)] })
-        assert.deepStrictEqual(yield* projection.dailyStats(account), ['2/1/1/1 4 2.00'])
+        assert.deepStrictEqual(yield* projection.dailyStats(account), ['3/1/1/1 5 4.00'])
         assert.deepStrictEqual((yield* projection.hourlyStats(account)).toSorted(), [
-          ' 1/1/1/0 1 2.00',
+          ' 2/1/1/0 2 4.00',
           'spam_filter_content 1/0/0/1 3 0.00',
+        ])
+        assert.deepStrictEqual((yield* projection.rangeStats(account)).toSorted(), [
+          'service 912  1/1/1/0 1 2.00',
+          'service 913 spam_filter_content 1/0/0/1 3 0.00',
         ])
       }))
 

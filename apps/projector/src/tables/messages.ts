@@ -26,6 +26,7 @@ interface MessageRecord {
   readonly price: string
   readonly currency: string
   readonly created_at: Date
+  readonly number_range: string | null
   readonly updated_at: Date
   readonly status: Status
   readonly reason_code: ReasonCode | null
@@ -68,6 +69,7 @@ export const readMessages = async (
       price: 'm.price',
       currency: 'm.currency',
       created_at: 'm.created_at',
+      number_range: 'm.number_range',
       updated_at: 'm.updated_at',
       status: 'm.status',
       reason_code: 'm.reason_code',
@@ -100,6 +102,7 @@ export const readMessages = async (
                   messageId,
                   account: encodeId('acc', row.account),
                   mode: row.mode,
+                  numberRange: row.number_range,
                   class: row.class,
                   template: row.template,
                   clientRef: row.client_ref,
@@ -150,6 +153,7 @@ type AcceptanceColumn =
   | 'currency'
   | 'variables'
   | 'created_at'
+  | 'number_range'
 
 /** Each column that is read must be written, too. */
 type StatusColumn = Exclude<keyof MessageRecord, AcceptanceColumn | 'id' | 'waiting'> | 'rank' | 'final'
@@ -192,6 +196,7 @@ const ACCEPTANCE_COLUMNS = columnsOf<WrittenAcceptance>({
     stored: 'ARRAY(SELECT json_array_elements_text(variables::json))',
   },
   created_at: { type: 'timestamptz', value: ({ fact }) => toTimestamp(fact.at) },
+  number_range: { type: 'text', value: ({ fact }) => fact.numberRange },
 } satisfies Columns<AcceptanceColumn, WrittenAcceptance>)
 
 const upsert = <Row extends Written>(

@@ -1,4 +1,4 @@
-/** The columns that `read.daily_stats` and `read.hourly_stats` count. */
+/** The columns that `read.daily_stats`, `read.hourly_stats` and `read.range_stats` count. */
 import type { StatsCounts } from '../messages/aggregate-deltas.ts'
 import type { Column } from './bulk-rows.ts'
 

@@ -26,6 +26,7 @@ import {
   type MessageAccepted,
   type Mode,
   newId,
+  numberRangeOf,
   recipientHash,
 } from '@hub/domain'
 import { messageAccepted } from '@hub/domain/testing'
@@ -223,6 +224,7 @@ export const acceptanceOf = Effect.fnUntraced(function* (options: MessageOptions
     mode: options.mode ?? 'live',
     class: messageClass,
     recipient: recipientHash('a secret of thirty-two characters', number),
+    numberRange: numberRangeOf(number),
     template: options.template ?? 'order_ready',
     clientRef: `ref-${messageId}`,
     batch: options.batch ?? null,
@@ -293,6 +295,9 @@ export const snapshot = Effect.flatMap(Sql, (sql) =>
       dailyStats: await q`SELECT * FROM read.daily_stats ORDER BY account, mode, day, class, template`,
       hourlyStats: await q`
         SELECT * FROM read.hourly_stats WHERE accepted <> 0 ORDER BY account, mode, hour, reason_code`,
+      rangeStats: await q`
+        SELECT * FROM read.range_stats WHERE accepted <> 0
+         ORDER BY account, mode, hour, class, number_range, reason_code`,
       charges: await q`SELECT * FROM read.charges ORDER BY message_id, kind`,
       personal: await q`SELECT * FROM read.personal_data ORDER BY message_id`,
       events: await q`SELECT * FROM read.events ORDER BY account, mode, sequence`,

@@ -19,7 +19,13 @@ import type { OutboxStatus, OutboxStoreShape, RelayedRows } from '@hub/outbox'
 import { nextRows, statusOf } from '@hub/outbox/testing'
 import type { CommandSpendPeriods, ReadEvents } from '@hub/store'
 import { Effect } from 'effect'
-import type { BatchDelta, DailyDelta, HourlyDelta, StatsCounts } from '../messages/aggregate-deltas.ts'
+import type {
+  BatchDelta,
+  DailyDelta,
+  HourlyDelta,
+  RangeDelta,
+  StatsCounts,
+} from '../messages/aggregate-deltas.ts'
 import {
   type Charge,
   derivedColumns,
@@ -90,6 +96,7 @@ const emptyTables = () => ({
   batches: new Map<string, BatchRow>(),
   dailyStats: new Map<string, Counts>(),
   hourlyStats: new Map<string, Counts>(),
+  rangeStats: new Map<string, Counts>(),
   charges: new Map<string, Charge>(),
   spendPeriods: new Map<string, SpendPeriod>(),
   journals: new Map<string, Journal>(),
@@ -108,6 +115,10 @@ const dailyName = ({ account, class: messageClass, currency, day, mode, template
   [day, account, mode, messageClass, template, currency].join(' ')
 const hourlyName = ({ account, currency, hour, mode, reason }: HourlyDelta): string =>
   [hour, account, mode, reason ?? '', currency].join(' ')
+const rangeName = (delta: RangeDelta): string => {
+  const { account, class: messageClass, currency, hour, mode, numberRange, reason } = delta
+  return [hour, account, mode, messageClass, numberRange, reason ?? '', currency].join(' ')
+}
 
 /** Locks of rows. A transaction gets all locks of a step at once, or waits. */
 class Locks {
@@ -211,6 +222,7 @@ export class MemoryTransaction {
       ...[...changes.batches, ...seals, ...candidates].map(({ batch }) => `batch ${batch}`),
       ...changes.dailyStats.map((one) => `day ${dailyName(one)}`),
       ...changes.hourlyStats.map((one) => `hour ${hourlyName(one)}`),
+      ...changes.rangeStats.map((one) => `range ${rangeName(one)}`),
       ...[...reversals, ...periods].map((one) => `period ${periodName(one)}`),
       ...(recording?.journals ?? []).map((one) => `journal ${journalName(one)}`),
     ]
@@ -281,6 +293,10 @@ export class MemoryTransaction {
     for (const delta of changes.hourlyStats) {
       const name = hourlyName(delta)
       written.hourlyStats.set(name, add(this.#get('hourlyStats', name), delta, delta.currency))
+    }
+    for (const delta of changes.rangeStats) {
+      const name = rangeName(delta)
+      written.rangeStats.set(name, add(this.#get('rangeStats', name), delta, delta.currency))
     }
     for (const charge of charges) {
       const isNew = insert('charges', written.charges, chargeName(charge), charge)

@@ -7,7 +7,7 @@ import fc from 'fast-check'
 import { type Changes, type Charge, fold, type HistoryLine, derivedColumns } from '../messages/fold.ts'
 import type { MessageRow } from '../messages/row.ts'
 import { assignSequences } from '../events/journal.ts'
-import type { BatchDelta, DailyDelta, HourlyDelta } from '../messages/aggregate-deltas.ts'
+import type { BatchDelta, DailyDelta, HourlyDelta, RangeDelta } from '../messages/aggregate-deltas.ts'
 
 export const idOf = (n: number) =>
   encodeId('msg', `0193a1b2-0000-7000-8000-${n.toString(16).padStart(12, '0')}`)
@@ -52,6 +52,8 @@ export const makeModel = () => {
     [of.day, of.account, of.mode, of.class, of.template, of.currency].join(' ')
   const hourlyLine = (of: HourlyDelta) =>
     [of.hour, of.account, of.mode, of.reason ?? 'none', of.currency].join(' ')
+  const rangeLine = (of: RangeDelta) =>
+    [of.hour, of.account, of.mode, of.class, of.numberRange, of.reason ?? 'none', of.currency].join(' ')
   const batchLine = (of: Pick<BatchDelta, 'batch' | 'account' | 'mode'>) =>
     [of.batch, of.account, of.mode].join(' ')
   const journal: Array<{ readonly id: string; readonly sequence: number; readonly body: string }> = []
@@ -90,6 +92,7 @@ export const makeModel = () => {
       }
       for (const change of changes.dailyStats) add(dailyLine(change), { ...change })
       for (const change of changes.hourlyStats) add(hourlyLine(change), { ...change })
+      for (const change of changes.rangeStats) add(rangeLine(change), { ...change })
       for (const change of changes.batches) add(batchLine(change), { ...change })
       charges.push(...changes.charges)
       const { events } = assignSequences(
@@ -110,7 +113,7 @@ export const makeModel = () => {
       ),
       operatorIds: [...operatorIds].sort(),
       events: journal.map(({ body }) => body).sort(),
-      // A line of the hourly statistics that counts no message equals a missing one.
+      // A line of statistics by hour that counts no message equals a missing one.
       sums: Object.fromEntries(
         [...sums]
           .map(([line, fields]) => [line, Object.fromEntries(fields)] as const)

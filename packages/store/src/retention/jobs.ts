@@ -9,7 +9,7 @@
  * - Raw responses, inbound messages, requests: `sealing_keys`, `operator_ids`, and topic retention.
  * - Records of inbound messages: `inbound_messages`.
  * - Client addresses of the last uses of API keys: `client_addresses`.
- * - Hourly statistics: `hourly_stats` (three years, as the messages that they count).
+ * - Hourly statistics, also by number range: `hourly_stats` (three years, as the messages that they count).
  * - Analytics detail: topic retention.
  * - Daily aggregates, charges and opt-outs: no job: they are kept.
  * - Idempotency keys: `idempotency_keys`.
@@ -137,11 +137,15 @@ const hourlyStats: Job = {
   name: 'hourly_stats',
   everyMs: HOUR,
   step: async (q, now) => {
-    const rows = await q`
-      DELETE FROM read.hourly_stats WHERE ctid IN (
-        SELECT ctid FROM read.hourly_stats WHERE hour < ${new Date(recordsCutoff(now))}
-         ORDER BY hour LIMIT ${ROWS_PER_STEP})`
-    return stepOf(rows.count)
+    const before = new Date(recordsCutoff(now))
+    let removed = 0
+    for (const table of ['read.hourly_stats', 'read.range_stats']) {
+      const rows = await q`
+        DELETE FROM ${q(table)} WHERE ctid IN (
+          SELECT ctid FROM ${q(table)} WHERE hour < ${before} ORDER BY hour LIMIT ${ROWS_PER_STEP})`
+      removed += rows.count
+    }
+    return stepOf(removed)
   },
 }
 

@@ -217,13 +217,17 @@ describe('retention', () => {
         for (const hour of [new Date(START), new Date(after(1))]) {
           await q`
             INSERT INTO read.hourly_stats VALUES (${hour}, ${account}, 'live', '', 'RUB', 1, 1, 1, 0, 0, 0, 1, 2)`
+          await q`
+            INSERT INTO read.range_stats
+            VALUES (${hour}, ${account}, 'live', 'otp', '912', '', 'RUB', 1, 1, 1, 0, 0, 0, 1, 2)`
         }
       })
       yield* live(after(3, -DAY))
       assert.strictEqual(yield* count('read.hourly_stats'), 2)
       const removed = yield* live(after(3, DAY))
-      assert.strictEqual(removed.get('hourly_stats'), 1)
+      assert.strictEqual(removed.get('hourly_stats'), 2)
       assert.strictEqual(yield* count('read.hourly_stats'), 1)
+      assert.strictEqual(yield* count('read.range_stats'), 1)
     }).pipe(Effect.provide(layer)),
   )
 

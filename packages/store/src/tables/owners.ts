@@ -66,6 +66,7 @@ export const TABLE_OWNERS = {
   'read.operator_ids': ['projector'],
   'read.outcomes_due': ['projector'],
   'read.personal_data': ['projector'],
+  'read.range_stats': ['projector'],
   'webhooks.attempts': ['webhook-fanout'],
   'webhooks.batch_events': ['webhook-fanout'],
   'webhooks.batches': ['webhook-fanout'],

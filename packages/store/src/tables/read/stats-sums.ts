@@ -1,4 +1,4 @@
-/** The sums over `read.daily_stats` and `read.hourly_stats`, which count the same columns. */
+/** The sums over the tables of statistics, which count the same columns. */
 import type { Mode } from '@hub/domain'
 import type { Queries } from '../../pool.ts'
 import type { SqlFragment } from '../../sql.ts'
