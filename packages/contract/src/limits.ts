@@ -67,7 +67,7 @@ export const LONG_LIST_LIMITS = { max: 1000, default: 100 } as const
 
 /** Most days of a summary, including the first and the last: a leap year. */
 export const MAX_STATS_DAYS = 366
-/** Days of a summary by hour: 744 rows. */
+/** Days of a summary by hour (744 rows), and by number range, which reads up to 100 rows for each hour. */
 export const MAX_HOURLY_DAYS = 31
 
 export const TEMPLATE_NAME_PATTERN = /^[a-z0-9_.-]{1,64}$/u

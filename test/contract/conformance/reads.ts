@@ -119,8 +119,8 @@ export const reads: Section = (fixture) => {
   })
 
   describe('Stats', () => {
-    // Rules: STAT-1, STAT-2, STAT-4, STAT-5
-    it('returns the counts of a period by day, hour, class, template or reason code', async () => {
+    // Rules: STAT-1, STAT-2, STAT-4, STAT-5, STAT-8
+    it('returns the counts of a period by day, hour, class, template, reason code or number range', async () => {
       const { live, test } = await fixture().admin.createAccount()
       const began = day(0)
       const ids: Array<string> = []
@@ -176,6 +176,9 @@ export const reads: Section = (fixture) => {
       const byReason = (await test.get(`/v1/stats?${range}&group_by=reason_code`)).body
       expect(byReason.totals).toEqual(totals)
       expect(byReason.data[0]).toMatchObject({ reason_code: null, delivered: totals.delivered })
+      const byRange = (await test.get(`/v1/stats?${range}&group_by=range`)).body
+      expect(byRange.totals).toEqual(totals)
+      expect(byRange.data).toEqual([{ range: '900', ...totals }])
       // The default period is the current month until today. The other mode is not included.
       const usual = (await test.get('/v1/stats')).body
       expect([usual.from, usual.to]).toEqual([`${day(0).slice(0, 7)}-01`, day(0)])

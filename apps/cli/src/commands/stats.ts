@@ -4,7 +4,7 @@ import { Effect, Option } from 'effect'
 import { Flag } from 'effect/cli'
 import { attempt, connect } from '../connection/connection.ts'
 
-const GROUPS = ['day', 'hour', 'class', 'template', 'reason_code'] as const
+const GROUPS = ['day', 'hour', 'class', 'template', 'reason_code', 'range'] as const
 
 const dayFlag = (name: string, about: string) =>
   Flag.String(name).pipe(

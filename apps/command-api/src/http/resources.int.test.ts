@@ -569,6 +569,60 @@ describe('GET /v1/stats', () => {
     const old = await summary('from=2020-01-01&to=2020-01-31', 'hour')
     assert.deepStrictEqual([old.totals['accepted'], old.rows], [0, []])
   })
+  // Rules: STAT-5, STAT-8, RET-4
+  it('has a row for each number range, and one for messages without a range', async () => {
+    const { keys, uuid } = await deployment.addAccount()
+    await deployment.sql(async (q) => {
+      for (const [hour, reason, accepted, price] of [
+        ['2026-02-01T09:00:00Z', '', 10, 20],
+        ['2026-02-01T10:00:00Z', 'recipient_blocked', 4, 8],
+        ['2026-02-02T23:00:00Z', '', 3, 6],
+        ['2026-02-03T00:00:00Z', '', 5, 10],
+        // Rows older than three years are not shown.
+        ['2020-01-01T00:00:00Z', '', 6, 12],
+      ] as const) {
+        await q`
+          INSERT INTO read.hourly_stats (hour, account, mode, reason_code, currency, accepted, sent, delivered,
+                                         undelivered, rejected, expired, parts, price)
+          VALUES (${hour}, ${uuid}, 'live', ${reason}, 'RUB', ${accepted}, 0, 0, 0, 0, 0, ${accepted}, ${price})`
+      }
+      for (const [hour, kind, range, reason, accepted, price] of [
+        ['2026-02-01T09:00:00Z', 'otp', '912', '', 4, 8],
+        ['2026-02-01T09:00:00Z', 'service', '912', '', 1, 2],
+        ['2026-02-01T10:00:00Z', 'otp', '912', 'recipient_blocked', 4, 8],
+        ['2026-02-02T23:00:00Z', 'otp', '977', '', 3, 6],
+        // A row that counts no message, as after a late report.
+        ['2026-02-02T23:00:00Z', 'otp', '999', 'dlr_timeout_local', 0, 0],
+        ['2026-02-03T00:00:00Z', 'otp', '900', '', 5, 10],
+        ['2020-01-01T00:00:00Z', 'otp', '900', '', 6, 12],
+      ] as const) {
+        await q`
+          INSERT INTO read.range_stats (hour, account, mode, class, number_range, reason_code, currency, accepted, sent,
+                                        delivered, undelivered, rejected, expired, parts, price)
+          VALUES (${hour}, ${uuid}, 'live', ${kind}, ${range}, ${reason}, 'RUB', ${accepted}, 0, 0, 0, 0, 0, ${accepted},
+                  ${price})`
+      }
+    })
+    const query = '?from=2026-02-01&to=2026-02-02&group_by=range'
+    const { data, totals } = shown(await stats(query, keys.live), 200) as unknown as {
+      readonly data: ReadonlyArray<Shown>
+      readonly totals: Shown
+    }
+    assert.deepInclude(totals, { accepted: 17, parts: 17, price: { amount: '34.00', currency: 'RUB' } })
+    assert.deepStrictEqual(
+      data.map(({ accepted, price, range }) => [range, accepted, (price as { amount: string }).amount]),
+      [
+        [null, 5, '10.00'],
+        ['912', 9, '18.00'],
+        ['977', 3, '6.00'],
+      ],
+    )
+    const csv = await call(api.url, `/v1/stats${query}`, { key: keys.live, headers: { accept: 'text/csv' } })
+    assert.match(String(csv.body), /^range,accepted,.*\r\n,5,.*\r\n912,9,/u)
+    const old = shown(await stats('?from=2020-01-01&to=2020-01-31&group_by=range', keys.live), 200)
+    assert.deepInclude(old, { data: [] })
+    assert.deepInclude(shown(await stats(query, keys.test), 200), { totals: none, data: [] })
+  })
   // Rules: STAT-1, STAT-2, RET-4
   it('covers this month by default, the own account and mode, and three years', async () => {
     const today = new Date().toISOString().slice(0, 10)
@@ -595,6 +649,7 @@ describe('GET /v1/stats', () => {
     ['?group_by=month', 'group_by'],
     ['?group_by=template,day', 'group_by'],
     ['?from=2026-01-01&to=2026-02-01&group_by=hour', 'from'],
+    ['?from=2026-01-01&to=2026-02-01&group_by=range', 'from'],
     ['?group_by=day&group_by=class', 'group_by'],
   ])('refuses %s', async ([query, param]) => {
     assert.deepStrictEqual(refusal(await stats(query)), [422, 'invalid_parameter', param])

@@ -1,7 +1,7 @@
 /** Counts of a period. Source: STAT-1 to STAT-7. */
 import type { Stats, StatsCounts, StatsGroup, StatsRow, StatsWanted } from '@hub/contract'
 import { CURRENCY } from '@hub/domain'
-import { ReadDailyStats, ReadHourlyStats, Sql, type StatsSum } from '@hub/store'
+import { ReadDailyStats, ReadHourlyStats, ReadRangeStats, Sql, type StatsSum } from '@hub/store'
 import { csvLine } from '@hub/text'
 import { Duration, Effect } from 'effect'
 import type { Owner } from '../accounts/account.ts'
@@ -32,13 +32,12 @@ export const readStats = Effect.fnUntraced(function* (
   { from, groupBy, to }: StatsWanted,
 ) {
   const period = { account: owner.accountUuid, mode: owner.mode, currency: CURRENCY, from, to }
-  const sums = yield* sql.run(
-    (q) =>
-      groupBy === 'hour' || groupBy === 'reason_code'
-        ? ReadHourlyStats.readSums(q, period, groupBy)
-        : ReadDailyStats.readSums(q, period, groupBy),
-    DEADLINE,
-  )
+  const sums = yield* sql.run((q) => {
+    if (groupBy === 'range') return ReadRangeStats.readSums(q, period)
+    return groupBy === 'hour' || groupBy === 'reason_code'
+      ? ReadHourlyStats.readSums(q, period, groupBy)
+      : ReadDailyStats.readSums(q, period, groupBy)
+  }, DEADLINE)
   const totals = sums.find((sum) => sum.is_total)
   if (totals === undefined) return yield* Effect.die('the sums of a period have no row of totals')
   const columns = columnsOf(groupBy)

@@ -935,6 +935,8 @@ class StatsRow(_StatsRowOptionalKeywords, _StatsRowRequired, total=False):
     """With `group_by=hour`: the start of the hour of acceptance, in UTC."""
     reason_code: Union[str, None]
     """With `group_by=reason_code`: the reason code now; `null` for messages without one."""
+    range: Union[str, None]
+    """With `group_by=range`: the number range, which is the three digits after +7 of the numbers; `null` for messages that the hub accepted before it recorded ranges."""
 
 
 class StatusChange(TypedDict):
@@ -1406,8 +1408,8 @@ class StatsReadQuery(_StatsReadQueryOptionalKeywords, total=False):
     """The query of `stats.read`."""
     to: str
     """Last day, in UTC, which is included; today when absent. A summary covers at most 366 days."""
-    group_by: Literal["day", "class", "template", "hour", "reason_code", "day,template"]
-    """What the rows of `data` are; without it there are none. `hour` covers at most 31 days."""
+    group_by: Literal["day", "class", "template", "hour", "reason_code", "range", "day,template"]
+    """What the rows of `data` are; without it there are none. `hour` and `range` cover at most 31 days."""
 
 
 BatchResult = Union[BatchResultAccepted, BatchResultDuplicate, BatchResultRejected]

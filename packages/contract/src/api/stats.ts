@@ -29,7 +29,7 @@ export const SummaryGroup = resource(
       ),
       group_by: Schema.optionalKey(
         Schema.Literals(STATS_GROUPS).annotate({
-          description: `What the rows of \`data\` are; without it there are none. \`hour\` covers at most ${MAX_HOURLY_DAYS} days.`,
+          description: `What the rows of \`data\` are; without it there are none. \`hour\` and \`range\` cover at most ${MAX_HOURLY_DAYS} days.`,
         }),
       ),
     },

@@ -1245,7 +1245,7 @@ describe('decodeStatsQuery', () => {
 
   // Rules: STAT-5
   it('accepts one known grouping', () => {
-    for (const groupBy of ['day', 'class', 'template']) {
+    for (const groupBy of ['day', 'class', 'template', 'range']) {
       expect(stats(`group_by=${groupBy}`)).toMatchObject({ groupBy })
     }
     for (const query of [

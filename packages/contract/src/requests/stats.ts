@@ -18,7 +18,7 @@ const DAY_MS = 86_400_000
 const DATE_RULE = 'A day is written as 2026-11-21.'
 const ORDER_RULE = 'from must not be after to.'
 const PERIOD_RULE = `A summary covers at most ${MAX_STATS_DAYS} days.`
-const HOURLY_RULE = `A summary by hour covers at most ${MAX_HOURLY_DAYS} days.`
+const HOURLY_RULE = `A summary by hour or range covers at most ${MAX_HOURLY_DAYS} days.`
 const GROUP_RULE = `group_by is one of: ${STATS_GROUPS.join(', ')}.`
 
 /** Whether the text is a calendar day. PostgreSQL has no year 0. */
@@ -61,6 +61,7 @@ export const decodeStatsQuery = (
   const [groupBy, ...others] = query.getAll('group_by')
   if (groupBy === undefined) return Result.succeed({ from, to, groupBy: null })
   if (others.length > 0 || !isStatsGroup(groupBy)) return invalid('group_by', GROUP_RULE)
-  if (groupBy === 'hour' && days > MAX_HOURLY_DAYS) return invalid('from', HOURLY_RULE)
+  if ((groupBy === 'hour' || groupBy === 'range') && days > MAX_HOURLY_DAYS)
+    return invalid('from', HOURLY_RULE)
   return Result.succeed({ from, to, groupBy })
 }

@@ -5,7 +5,15 @@ import { Day, Money, Timestamp } from './common.ts'
 import { atLeast, constant } from './fields.ts'
 
 /** Groupings of the rows of a summary. */
-export const STATS_GROUPS = ['day', 'class', 'template', 'hour', 'reason_code', 'day,template'] as const
+export const STATS_GROUPS = [
+  'day',
+  'class',
+  'template',
+  'hour',
+  'reason_code',
+  'range',
+  'day,template',
+] as const
 export type StatsGroup = (typeof STATS_GROUPS)[number]
 
 const countFields = {
@@ -43,6 +51,13 @@ export const StatsRow = Schema.Struct({
   reason_code: Schema.optionalKey(
     Schema.NullOr(Schema.String).annotate({
       description: 'With `group_by=reason_code`: the reason code now; `null` for messages without one.',
+    }),
+  ),
+  range: Schema.optionalKey(
+    Schema.NullOr(Schema.String).annotate({
+      description:
+        'With `group_by=range`: the number range, which is the three digits after +7 of the numbers; `null` for ' +
+        'messages that the hub accepted before it recorded ranges.',
     }),
   ),
   ...countFields,
