@@ -88,7 +88,9 @@ const answersOf = (description: Description) => ({
 /** The values of the enumerated query parameters, by operation and parameter. */
 const choicesText = (types: Types): string => {
   const choices: Record<string, Record<string, ReadonlyArray<string>>> = {}
-  for (const { operationId, parameters = [] } of operationsOf(read(types))) {
+  for (const { operationId, parameters = [], responses } of operationsOf(read(types))) {
+    // An export has the parameters of its list.
+    if (!JSON.stringify(responses['200']).includes('"application/json"')) continue
     for (const { in: place, name, schema } of parameters) {
       if (place === 'query' && schema.enum !== undefined) {
         choices[operationId] = { ...choices[operationId], [name]: schema.enum }

@@ -6,6 +6,7 @@ import { afterAll, describe } from 'vitest'
 import { accessibilityTests } from './suites/accessibility.ts'
 import { appearanceTests } from './suites/appearance.ts'
 import { attackTests } from './suites/attacks.ts'
+import { manyTests } from './suites/many.ts'
 import { messageTests } from './suites/messages.ts'
 import { moderationTests } from './suites/moderation.ts'
 import { operatorTests } from './suites/operators.ts'
@@ -27,6 +28,7 @@ describe.skipIf('missing' in started)('the console', () => {
   webhookTests(running)
   operatorTests(running)
   peopleTests(running)
+  manyTests(running)
   roleTests(running)
   appearanceTests(running)
   accessibilityTests(running)

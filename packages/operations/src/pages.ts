@@ -4,7 +4,7 @@ import { type OperationRefused, refused } from './failures.ts'
 import { Uuid } from './fields.ts'
 
 /** Rows of one page: more do not fit on a screen, and the read stays bounded. */
-const MAX_PAGE = 1000
+export const MAX_PAGE = 1000
 
 /** The input fields of a list. */
 export const pageFields = {

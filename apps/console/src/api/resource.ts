@@ -1,6 +1,7 @@
 /** Reads of the API as hooks: one resource, and the pages of a list. */
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
 import { type Failure, request, RequestFailed } from './client.ts'
+import { exportPath } from '../routing/routes.ts'
 import { type KeptRows, withPage } from './kept-rows.ts'
 
 export interface Resource<A> {
@@ -62,6 +63,8 @@ interface Page<Row> {
 }
 
 export interface Pages<Row> extends KeptRows<Row> {
+  /** The address of the same list as CSV. */
+  readonly csv: string
   readonly failure: Failure | null
   readonly loading: boolean
   readonly hasMore: boolean
@@ -140,6 +143,7 @@ export const usePages = <Row>(path: string): Pages<Row> => {
 
   const shown = state.path === path ? state : initial
   return {
+    csv: exportPath(path),
     rows: shown.rows,
     dropped: shown.dropped,
     failure: shown.failure,

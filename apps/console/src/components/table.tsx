@@ -168,10 +168,31 @@ interface PagedTableProps<Row> extends Omit<TableProps<Row>, 'rows' | 'hasMore' 
   readonly empty: ComponentChildren
 }
 
+/**
+ * What can be done with a list as a whole. `csv`: the address of its file. The browser shows the progress of a download,
+ * and can end it.
+ */
+export const ListTools = ({
+  children,
+  csv,
+  label,
+}: {
+  readonly csv: string
+  readonly label: string
+  readonly children?: ComponentChildren
+}) => (
+  <div class="list-tools">
+    {children}
+    <a href={csv} download="" aria-label={`${strings.csv}: ${label}`}>
+      {strings.csv}
+    </a>
+  </div>
+)
+
 /** The pages of a list. The next page loads when its end becomes visible, or with the button. */
 export const PagedTable = <Row,>({ empty, pages, ...table }: PagedTableProps<Row>) => {
   const end = useRef<HTMLDivElement>(null)
-  const { dropped, failure, hasMore, loadMore, loading, reload, rows, searchedUntil } = pages
+  const { csv, dropped, failure, hasMore, loadMore, loading, reload, rows, searchedUntil } = pages
   useEffect(() => {
     const element = end.current
     // A page without rows does not continue by itself: the search could read everything.
@@ -201,7 +222,12 @@ export const PagedTable = <Row,>({ empty, pages, ...table }: PagedTableProps<Row
           </button>
         </p>
       ) : null}
-      {rows.length > 0 ? <Table {...table} rows={rows} dropped={dropped} hasMore={hasMore} /> : null}
+      {rows.length > 0 ? (
+        <>
+          <ListTools csv={csv} label={table.label} />
+          <Table {...table} rows={rows} dropped={dropped} hasMore={hasMore} />
+        </>
+      ) : null}
       {rows.length === 0 && !hasMore && !loading && failure === null ? <Empty>{empty}</Empty> : null}
       {loading ? <Loading lines={rows.length === 0 ? FIRST_LINES : 1} /> : null}
       {failure === null ? null : <Failed failure={failure} retry={loadMore} />}

@@ -87,6 +87,13 @@ export const withFilters = (
   return text === '' ? path : `${path}?${text}`
 }
 
+/** The address of a list of the API as CSV: with its filters, and all of its pages. */
+export const exportPath = (path: string): string => {
+  const [pathname = '', query = ''] = path.split('?')
+  const { limit: _, ...filters } = Object.fromEntries(new URLSearchParams(query))
+  return withFilters(`${pathname}.csv`, filters)
+}
+
 /** The page that shows what an id identifies. The search finds the others, such as events. */
 const PAGE_OF_PREFIX: Readonly<Record<string, (id: string) => string>> = {
   msg: (id) => `/messages/${id}`,

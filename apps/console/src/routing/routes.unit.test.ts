@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import {
+  exportPath,
   filtersOf,
   isPhoneNumber,
   matchRoute,
@@ -47,6 +48,15 @@ describe('filters', () => {
 
   it('that the list does not know are left out', () => {
     expect(filtersOf('?status=sent&evil=1&mode=', ['status', 'mode'])).toEqual({ status: 'sent' })
+  })
+})
+
+describe('the export of a list', () => {
+  it('has its filters, and all of its pages', () => {
+    expect(exportPath('/v1/messages?limit=100&status=sent&template=a%26b')).toBe(
+      '/v1/messages.csv?status=sent&template=a%26b',
+    )
+    expect(exportPath('/v1/accounts?limit=100')).toBe('/v1/accounts.csv')
   })
 })
 

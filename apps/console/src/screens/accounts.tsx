@@ -11,10 +11,10 @@ import {
   MONTH_FIELD,
   thisMonth,
 } from '../components/filters.tsx'
-import { type Column, PagedTable, Table } from '../components/table.tsx'
+import { type Column, ListTools, PagedTable, Table } from '../components/table.tsx'
 import { countText, moneyText, percentText, wordsOf } from '../format/number.ts'
 import { dateText, durationText, monthText } from '../format/time.ts'
-import { withFilters } from '../routing/routes.ts'
+import { exportPath, withFilters } from '../routing/routes.ts'
 import { strings } from '../strings.ts'
 import { Certification } from './account-certification.tsx'
 import { Keys } from './account-keys.tsx'
@@ -93,14 +93,13 @@ const Performance = ({ id }: { readonly id: string }) => {
   const now = Date.now()
   const day = (at: number): string => new Date(at).toISOString().slice(0, 10)
   const { mode = 'live' } = currentFilters(FIELDS)
-  const { data, failure, reload } = useResource<{ readonly data: ReadonlyArray<TemplatePerformance> }>(
-    withFilters('/v1/usage/templates', {
-      account: id,
-      mode,
-      from: day(now - PERIOD_DAYS * DAY_MS),
-      to: day(now),
-    }),
-  )
+  const path = withFilters('/v1/usage/templates', {
+    account: id,
+    mode,
+    from: day(now - PERIOD_DAYS * DAY_MS),
+    to: day(now),
+  })
+  const { data, failure, reload } = useResource<{ readonly data: ReadonlyArray<TemplatePerformance> }>(path)
   return (
     <section aria-labelledby="performance">
       <h2 id="performance">{strings.accounts.performance(PERIOD_DAYS)}</h2>
@@ -108,12 +107,15 @@ const Performance = ({ id }: { readonly id: string }) => {
       {data === null ? null : data.data.length === 0 ? (
         <Empty>{strings.accounts.noMessages}</Empty>
       ) : (
-        <Table
-          label={strings.accounts.performance(PERIOD_DAYS)}
-          rows={data.data}
-          columns={templatesOf(id)}
-          rowKey={({ class: of, template }) => `${of} ${template}`}
-        />
+        <>
+          <ListTools csv={exportPath(path)} label={strings.accounts.performance(PERIOD_DAYS)} />
+          <Table
+            label={strings.accounts.performance(PERIOD_DAYS)}
+            rows={data.data}
+            columns={templatesOf(id)}
+            rowKey={({ class: of, template }) => `${of} ${template}`}
+          />
+        </>
       )}
     </section>
   )
@@ -131,9 +133,8 @@ const DAYS: ReadonlyArray<Column<DaySpend>> = [
 
 const Spend = ({ id }: { readonly id: string }) => {
   const { month = thisMonth() } = currentFilters(FIELDS)
-  const { data, failure, reload } = useResource<{ readonly data: ReadonlyArray<DaySpend> }>(
-    withFilters('/v1/usage/days', { account: id, month }),
-  )
+  const path = withFilters('/v1/usage/days', { account: id, month })
+  const { data, failure, reload } = useResource<{ readonly data: ReadonlyArray<DaySpend> }>(path)
   return (
     <section aria-labelledby="spend">
       <h2 id="spend">{strings.usage.byDay(monthText(month))}</h2>
@@ -142,12 +143,15 @@ const Spend = ({ id }: { readonly id: string }) => {
       {data === null ? null : data.data.length === 0 ? (
         <Empty>{strings.usage.empty}</Empty>
       ) : (
-        <Table
-          label={strings.usage.byDay(monthText(month))}
-          rows={data.data}
-          columns={DAYS}
-          rowKey={({ currency, day }) => `${day} ${currency}`}
-        />
+        <>
+          <ListTools csv={exportPath(path)} label={strings.usage.byDay(monthText(month))} />
+          <Table
+            label={strings.usage.byDay(monthText(month))}
+            rows={data.data}
+            columns={DAYS}
+            rowKey={({ currency, day }) => `${day} ${currency}`}
+          />
+        </>
       )}
     </section>
   )

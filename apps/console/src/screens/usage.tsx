@@ -10,10 +10,10 @@ import {
   MONTH_FIELD,
   thisMonth,
 } from '../components/filters.tsx'
-import { type Column, Table } from '../components/table.tsx'
+import { type Column, ListTools, Table } from '../components/table.tsx'
 import { countText, moneyText, wordsOf } from '../format/number.ts'
 import { monthText } from '../format/time.ts'
-import { withFilters } from '../routing/routes.ts'
+import { exportPath, withFilters } from '../routing/routes.ts'
 import { strings } from '../strings.ts'
 
 const FIELDS: ReadonlyArray<FilterField> = [MONTH_FIELD, ACCOUNT_FIELD]
@@ -42,22 +42,20 @@ export const Usage = () => {
   return (
     <>
       <PageTitle text={strings.usage.titleOf(monthText(month))} />
-      <FilterBar fields={FIELDS} />
-      <p>
-        <a href={withFilters('/v1/usage/charges.csv', { ...filters, month })} download={`usage-${month}.csv`}>
-          {strings.usage.csv}
-        </a>
-      </p>
+      <FilterBar fields={FIELDS} view="usage" />
       <ResourceState data={data} failure={failure} reload={reload} />
       {data === null ? null : data.data.length === 0 ? (
         <Empty>{strings.usage.empty}</Empty>
       ) : (
-        <Table
-          label={strings.usage.titleOf(monthText(month))}
-          rows={data.data}
-          columns={COLUMNS}
-          rowKey={(row) => `${row.account} ${row.class ?? ''} ${row.template ?? ''} ${row.currency}`}
-        />
+        <>
+          <ListTools csv={exportPath(path)} label={strings.usage.titleOf(monthText(month))} />
+          <Table
+            label={strings.usage.titleOf(monthText(month))}
+            rows={data.data}
+            columns={COLUMNS}
+            rowKey={(row) => `${row.account} ${row.class ?? ''} ${row.template ?? ''} ${row.currency}`}
+          />
+        </>
       )}
     </>
   )

@@ -28,6 +28,7 @@ export const en = {
     `The first ${count(rows, { one: 'row', other: 'rows' })} are not on this page any more.`,
   beginAgain: 'Begin again',
   endOfList: (rows: number) => `End of the list (${rows}).`,
+  csv: 'Download as CSV',
 
   /** Units of durations. */
   units: { ms: 'ms', s: 's', min: 'min', h: 'h', d: 'd' },
@@ -510,7 +511,6 @@ export const en = {
     byDay: (month: string) => `Spend by day ${month}`,
     charged: 'Charged',
     returned: 'Returned',
-    csv: 'Download as CSV',
     empty: 'No message was charged in this month. Test messages are free. Choose another month.',
   },
 

@@ -30,6 +30,7 @@ export const ru: Strings = {
   beginAgain: 'С начала',
   endOfList: (rows) =>
     `Конец списка (${count(rows, { one: 'строка', few: 'строки', many: 'строк', other: 'строки' })}).`,
+  csv: 'Скачать CSV',
 
   units: { ms: 'мс', s: 'с', min: 'мин', h: 'ч', d: 'д' },
 
@@ -644,7 +645,6 @@ export const ru: Strings = {
     byDay: (month) => `Расход по дням: ${month}`,
     charged: 'Начислено',
     returned: 'Возвращено',
-    csv: 'Скачать CSV',
     empty: 'В этом месяце ничего не начислено. Тестовые сообщения бесплатны. Выберите другой месяц.',
   },
 

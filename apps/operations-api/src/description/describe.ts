@@ -5,7 +5,7 @@
 import { cleanDescription, LICENSE } from '@hub/contract'
 import { Schema } from 'effect'
 import { HttpApi, HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from 'effect/http-api'
-import { type Endpoint, type EndpointGroup, rolesSentence } from '../endpoints/endpoint.ts'
+import { CsvText, type Endpoint, type EndpointGroup, rolesSentence } from '../endpoints/endpoint.ts'
 import { endpointGroups } from '../endpoints/index.ts'
 import { ERRORS, type OwnErrorCode, statusOfRefusal } from '../http/failures.ts'
 import { fieldsOf, mayBeAbsent, pathParameters, sentField } from '../http/input.ts'
@@ -123,15 +123,14 @@ const definitionOf = (is: Endpoint) => {
                   : {
                       ...response,
                       description: 'The result.',
-                      content: {
-                        ...response.content,
-                        ...Object.fromEntries(
-                          Object.entries(is.otherMedia).map(([type, description]) => [
-                            type,
-                            { schema: { type: 'string', description } },
-                          ]),
-                        ),
-                      },
+                      ...(is.media === null
+                        ? {}
+                        : {
+                            content: {
+                              ...(is.output === CsvText ? {} : response.content),
+                              [is.media[0]]: { schema: { type: 'string', description: is.media[1] } },
+                            },
+                          }),
                     },
               ]
             },

@@ -1,6 +1,6 @@
 /** Accounts: settings, spend, waiting messages and certification. */
 import { Accounts, Certification } from '@hub/operations'
-import { endpoint, type EndpointGroup } from './endpoint.ts'
+import { endpoint, type EndpointGroup, list } from './endpoint.ts'
 import { ACCOUNT_NOT_FOUND, CURSOR_INVALID } from './refusals.ts'
 
 const NOT_CERTIFIED = { not_certified: { message: 'The account is not certified.', param: 'account' } }
@@ -10,7 +10,7 @@ export const accounts: EndpointGroup = {
   title: 'Accounts',
   description: 'The clients of the hub: settings, spend, waiting messages and certification.',
   endpoints: [
-    endpoint({
+    ...list({
       operation: 'accounts.list',
       method: 'GET',
       path: '/v1/accounts',
@@ -54,7 +54,7 @@ export const accounts: EndpointGroup = {
       useCase: Accounts.resetSpend,
       refusals: ACCOUNT_NOT_FOUND,
     }),
-    endpoint({
+    ...list({
       operation: 'accounts.backlog',
       method: 'GET',
       path: '/v1/backlog',

@@ -1,6 +1,6 @@
 /** The audit trail. */
 import { Audit } from '@hub/operations'
-import { endpoint, type EndpointGroup } from './endpoint.ts'
+import { type EndpointGroup, list } from './endpoint.ts'
 import { CURSOR_INVALID } from './refusals.ts'
 
 export const audit: EndpointGroup = {
@@ -8,7 +8,7 @@ export const audit: EndpointGroup = {
   title: 'Audit trail',
   description: 'Who did what when, in which role, with which outcome. Lines never change.',
   endpoints: [
-    endpoint({
+    ...list({
       operation: 'audit.list',
       method: 'GET',
       path: '/v1/audit',

@@ -2,20 +2,24 @@
  * Endpoints: how one use case is called over HTTP. The route, the check of the request, the answer and
  * the API description all follow from one definition.
  */
+import { toTimestamp } from '@hub/domain'
 import {
   allowingRole,
+  type ExportedList,
+  exportList,
   Forbidden,
+  PAGE_PARAMETERS,
   perform,
   type Permission,
   requireRole,
   rolesWith,
   type UseCase,
 } from '@hub/operations'
-import { Effect, Schema } from 'effect'
+import { Clock, Effect, Schema, Stream } from 'effect'
 import type { Caller } from '../access/caller.ts'
-import { type Answer, jsonAnswer } from '../http/answer.ts'
+import { type Answer, jsonAnswer, type StreamedAnswer } from '../http/answer.ts'
 import type { OwnErrorCode } from '../http/failures.ts'
-import { makeInputDecoder, makeJsonDecoder, type RequestInput } from '../http/input.ts'
+import { fieldsOf, makeInputDecoder, makeJsonDecoder, type RequestInput } from '../http/input.ts'
 import type { OperationServices } from '../layers.ts'
 
 type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE'
@@ -45,7 +49,8 @@ export interface Endpoint extends Texts {
   readonly refusals: Refusals
   /** Codes of this API beside those of every endpoint. */
   readonly codes: ReadonlyArray<OwnErrorCode>
-  readonly otherMedia: Readonly<Record<string, string>>
+  /** The media type of an answer that is no JSON, with a description; `null`: the answer is JSON. */
+  readonly media: readonly [type: string, description: string] | null
   /** The use case by its name, without the form of a request; `null`: there is none. */
   readonly performs: {
     readonly name: string
@@ -55,7 +60,7 @@ export interface Endpoint extends Texts {
   readonly handle: (
     caller: Caller,
     request: RequestInput,
-  ) => Effect.Effect<Answer, unknown, OperationServices>
+  ) => Effect.Effect<Answer | StreamedAnswer, unknown, OperationServices>
 }
 
 /** The endpoints of one subject, such as templates. */
@@ -74,17 +79,13 @@ interface UseCaseEndpoint<Input, Output, E, R> extends Texts {
   readonly refusals?: Refusals
   /** Values of parameters that a request leaves out. `limit` has one already. */
   readonly defaults?: Readonly<Record<string, unknown>>
-  /** Other forms of the answer: media types with a short description. `answer` selects the form. */
-  readonly otherMedia?: Readonly<Record<string, string>>
-  /** Makes the answer. Default: the output as JSON. */
-  readonly answer?: (output: Output, request: RequestInput) => Answer | null
 }
 
 /** Defines an endpoint for a use case. `perform` checks the permission and writes the audit trail. */
 export const endpoint = <Input, Output, E, R extends OperationServices>(
   is: UseCaseEndpoint<Input, Output, E, R>,
 ): Endpoint => {
-  const { answer, useCase, ...texts } = is
+  const { useCase, ...texts } = is
   const input = useCase.input as Schema.Codec<unknown, unknown>
   const output = useCase.output as Schema.Codec<unknown, unknown>
   const hasLimit = 'limit' in (Reflect.get(input, 'fields') ?? {})
@@ -110,17 +111,98 @@ export const endpoint = <Input, Output, E, R extends OperationServices>(
     defaults,
     refusals: is.refusals ?? {},
     codes: useCase.counts === undefined ? [] : ['lookup_limit_reached'],
-    otherMedia: is.otherMedia ?? {},
+    media: null,
     handle: Effect.fnUntraced(function* (caller, request) {
       yield* checkPermission(caller)
       const decoded = (yield* decode(request)) as Input
       const result = yield* perform(caller.actor, useCase, decoded)
-      const own = answer?.(result, request) ?? null
       // An output that does not fit its schema is a defect of the use case.
-      return own ?? jsonAnswer(200, yield* Effect.orDie(encode(result)))
+      return jsonAnswer(200, yield* Effect.orDie(encode(result)))
     }),
   }
 }
+
+type ListEndpoint<Input, Output extends { readonly data: ReadonlyArray<unknown> }, E, R> = UseCaseEndpoint<
+  Input,
+  Output,
+  E,
+  R
+> &
+  Omit<ExportedList<Input, Output, E, R>, 'useCase'> & {
+    /** The description of an earlier version says that its export may be JSON. It never was, but the contract only grows. */
+    readonly exportsJson?: true
+  }
+
+const CSV_TYPE = 'text/csv; charset=utf-8'
+/** The answer of an export. It is no JSON. */
+export const CsvText = Schema.String
+const CSV_ABOUT =
+  'A line of headings, and a line for each row. More columns may follow: find them by their headings.'
+
+/** `messages.list` becomes `messages.export`, and `usage.charges` becomes `usage.export_charges`. */
+const exportName = (operation: string): string =>
+  operation.replace(/\.(?:list(?=_|$))?_?(?<rest>\w*)$/u, (_, rest: string) =>
+    rest === '' ? '.export' : `.export_${rest}`,
+  )
+
+/** Defines the export of a list: the same filters and roles, all pages, as CSV. */
+const exportOf = <Input extends object, Output extends { readonly data: ReadonlyArray<unknown> }, E>(
+  is: ListEndpoint<Input, Output, E, OperationServices>,
+): Endpoint => {
+  const { leading, refusals = {}, useCase } = is
+  const path = `${is.path}.csv` as const
+  const fields = fieldsOf(useCase.input as Schema.Codec<unknown, unknown>)
+  const input = Schema.Struct(
+    Object.fromEntries(Object.entries(fields).filter(([name]) => !PAGE_PARAMETERS.includes(name))),
+  ) as Schema.Codec<unknown, unknown>
+  const defaults = is.defaults ?? {}
+  const decode = makeInputDecoder(input, path, false, defaults)
+  return {
+    operation: exportName(is.operation),
+    method: 'GET',
+    path,
+    summary: `${is.summary} as CSV`,
+    description:
+      'All pages of the list with these filters, while the reader reads them. No cell begins a formula of a spreadsheet. After 100,000 rows or ten minutes the file ends with a sentence that says so. A connection that is closed before the end of the answer means: the file is not complete.',
+    permission: useCase.permission,
+    input,
+    output: (is.exportsJson === true ? useCase.output : CsvText) as Schema.Codec<unknown, unknown>,
+    defaults,
+    refusals: Object.fromEntries(
+      Object.entries(refusals).filter(
+        ([, { param }]) => param === undefined || !PAGE_PARAMETERS.includes(param),
+      ),
+    ),
+    codes: useCase.counts === undefined ? [] : ['lookup_limit_reached'],
+    media: [CSV_TYPE, CSV_ABOUT],
+    performs: null,
+    handle: Effect.fnUntraced(function* ({ actor }, request) {
+      yield* requireRole(actor, useCase)
+      const decoded = (yield* decode(request)) as Input
+      const list = { useCase, ...(leading === undefined ? {} : { leading }) }
+      const text = yield* exportList(actor, list, decoded)
+      const services = yield* Effect.context<OperationServices>()
+      const today = toTimestamp(yield* Clock.currentTimeMillis).slice(0, 'YYYY-MM-DD'.length)
+      const month: unknown = Reflect.get(decoded, 'month')
+      const name = `${is.path.slice('/v1/'.length).replaceAll('/', '-')}-${typeof month === 'string' ? month : today}`
+      return {
+        contentType: CSV_TYPE,
+        headers: { 'content-disposition': `attachment; filename="${name}.csv"` },
+        body: text.pipe(Stream.encodeText, Stream.provideContext(services)),
+      }
+    }),
+  }
+}
+
+/** Defines a list, and its export. */
+export const list = <
+  Input extends object,
+  Output extends { readonly data: ReadonlyArray<unknown> },
+  E,
+  R extends OperationServices,
+>(
+  is: ListEndpoint<Input, Output, E, R>,
+): readonly [Endpoint, Endpoint] => [endpoint(is), exportOf(is)]
 
 interface OwnEndpoint extends Texts {
   /** `null`: everybody who is signed in. */
@@ -141,7 +223,7 @@ export const ownEndpoint = ({ answer, ...is }: OwnEndpoint): Endpoint => {
     defaults: {},
     refusals: {},
     codes: [],
-    otherMedia: {},
+    media: null,
     handle: Effect.fnUntraced(function* (caller, request) {
       if (is.permission !== null && allowingRole(caller.actor, is.permission) === null) {
         return yield* new Forbidden({ permission: is.permission })

@@ -1,6 +1,6 @@
 /** The hub as a whole: daily limit, stop, dead letters and rebuilds of the read models. */
 import { DeadLetters, Hub, Projections } from '@hub/operations'
-import { endpoint, type EndpointGroup } from './endpoint.ts'
+import { endpoint, type EndpointGroup, list } from './endpoint.ts'
 
 const LETTER_NOT_FOUND = {
   dead_letter_not_found: { message: 'There is no such dead letter.', param: 'id' },
@@ -63,7 +63,7 @@ export const deadLetters: EndpointGroup = {
   title: 'Dead letters',
   description: 'Records that could not be read or applied.',
   endpoints: [
-    endpoint({
+    ...list({
       operation: 'dead_letters.list',
       method: 'GET',
       path: '/v1/dead_letters',

@@ -1,6 +1,6 @@
 /** API keys of accounts. */
 import { KeyRequests, Keys } from '@hub/operations'
-import { endpoint, type EndpointGroup } from './endpoint.ts'
+import { endpoint, type EndpointGroup, list } from './endpoint.ts'
 import { ACCOUNT_NOT_FOUND, CURSOR_INVALID, REQUEST_UNIDENTIFIED } from './refusals.ts'
 
 const KEY_NOT_FOUND = { key_not_found: { message: 'There is no such key.', param: 'id' } }
@@ -18,7 +18,7 @@ export const keys: EndpointGroup = {
   title: 'API keys',
   description: 'The keys of accounts. A key is shown once, when it is issued.',
   endpoints: [
-    endpoint({
+    ...list({
       operation: 'keys.list',
       method: 'GET',
       path: '/v1/keys',
@@ -76,7 +76,7 @@ export const keys: EndpointGroup = {
       useCase: Keys.allow,
       refusals: { ...KEY_NOT_FOUND, ...KEY_REVOKED, ...SECOND_PERSON },
     }),
-    endpoint({
+    ...list({
       operation: 'keys.list_requests',
       method: 'GET',
       path: '/v1/key_requests',

@@ -1,6 +1,6 @@
 /** Moderation: templates and senders that wait for a decision of the SMS operator. */
 import { Senders, Templates } from '@hub/operations'
-import { endpoint, type EndpointGroup } from './endpoint.ts'
+import { endpoint, type EndpointGroup, list } from './endpoint.ts'
 import { CURSOR_INVALID } from './refusals.ts'
 
 const ALREADY_DECIDED = {
@@ -13,7 +13,7 @@ export const moderation: EndpointGroup = {
   title: 'Moderation',
   description: 'Templates and senders, and the decisions of the SMS operator about them.',
   endpoints: [
-    endpoint({
+    ...list({
       operation: 'moderation.template_queue',
       method: 'GET',
       path: '/v1/moderation/queue/templates',
@@ -22,7 +22,7 @@ export const moderation: EndpointGroup = {
       useCase: Templates.queue,
       refusals: CURSOR_INVALID,
     }),
-    endpoint({
+    ...list({
       operation: 'moderation.sender_queue',
       method: 'GET',
       path: '/v1/moderation/queue/senders',
@@ -31,7 +31,7 @@ export const moderation: EndpointGroup = {
       useCase: Senders.queue,
       refusals: CURSOR_INVALID,
     }),
-    endpoint({
+    ...list({
       operation: 'moderation.list_templates',
       method: 'GET',
       path: '/v1/moderation/templates',
@@ -69,7 +69,7 @@ export const moderation: EndpointGroup = {
       useCase: Templates.decline,
       refusals: { ...templateNotFound, ...ALREADY_DECIDED },
     }),
-    endpoint({
+    ...list({
       operation: 'moderation.list_senders',
       method: 'GET',
       path: '/v1/moderation/senders',

@@ -1,6 +1,6 @@
 /** Requests of recipients about their own data. A phone number is in the body, and never in a URL. */
 import { Erasures, Inbound, OptOutHistory, OptOuts, Recipients } from '@hub/operations'
-import { endpoint, type EndpointGroup } from './endpoint.ts'
+import { endpoint, type EndpointGroup, list } from './endpoint.ts'
 import { CURSOR_INVALID, RECIPIENT_REFUSALS, REQUEST_UNIDENTIFIED } from './refusals.ts'
 
 export const people: EndpointGroup = {
@@ -42,7 +42,7 @@ export const people: EndpointGroup = {
       useCase: OptOutHistory.check,
       refusals: RECIPIENT_REFUSALS,
     }),
-    endpoint({
+    ...list({
       operation: 'people.list_opt_outs',
       method: 'GET',
       path: '/v1/opt_outs',
@@ -70,7 +70,7 @@ export const people: EndpointGroup = {
       useCase: OptOuts.lift,
       refusals: { not_opted_out: { message: 'The recipient is not opted out.', param: 'recipient' } },
     }),
-    endpoint({
+    ...list({
       operation: 'people.list_erasure_requests',
       method: 'GET',
       path: '/v1/erasures',

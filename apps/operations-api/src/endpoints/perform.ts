@@ -34,7 +34,7 @@ export const performGroup = (endpoints: ReadonlyArray<Endpoint>): EndpointGroup 
         defaults: {},
         refusals: {},
         codes: ['not_found', 'forbidden', 'lookup_limit_reached'],
-        otherMedia: {},
+        media: null,
         performs: null,
         handle: Effect.fnUntraced(function* (caller, request) {
           const { input, use_case: name } = (yield* decode(request)) as typeof Performance.Type

@@ -1,26 +1,14 @@
 /** What accounts use: charges, and the performance of templates. */
 import { Usage } from '@hub/operations'
-import type { Answer } from '../http/answer.ts'
-import { endpoint, type EndpointGroup } from './endpoint.ts'
+import { type EndpointGroup, list } from './endpoint.ts'
 import { ACCOUNT_NOT_FOUND } from './refusals.ts'
-
-const CSV_TYPE = 'text/csv; charset=utf-8'
-
-const csvAnswer = (report: Parameters<typeof Usage.chargesCsv>[0]): Answer => ({
-  status: 200,
-  body: Usage.chargesCsv(report),
-  headers: {
-    'content-type': CSV_TYPE,
-    'content-disposition': `attachment; filename="charges-${report.month}.csv"`,
-  },
-})
 
 export const usage: EndpointGroup = {
   name: 'usage',
   title: 'Usage',
   description: 'What accounts use and pay.',
   endpoints: [
-    endpoint({
+    ...list({
       operation: 'usage.charges',
       method: 'GET',
       path: '/v1/usage/charges',
@@ -28,18 +16,10 @@ export const usage: EndpointGroup = {
       description:
         'The charges of live messages that were accepted in a month, by account, class and template. It can take some seconds.',
       useCase: Usage.charges,
+      leading: ['month'],
+      exportsJson: true,
     }),
-    endpoint({
-      operation: 'usage.export_charges',
-      method: 'GET',
-      path: '/v1/usage/charges.csv',
-      summary: 'Export the charges of a month',
-      description: 'The same as CSV with a line of headings.',
-      useCase: Usage.charges,
-      otherMedia: { [CSV_TYPE]: 'One line for each account, class, template and currency.' },
-      answer: csvAnswer,
-    }),
-    endpoint({
+    ...list({
       operation: 'usage.month',
       method: 'GET',
       path: '/v1/usage/month',
@@ -48,7 +28,7 @@ export const usage: EndpointGroup = {
         'The messages that were accepted in a month, live and test, by account, class and template, with their current status.',
       useCase: Usage.ofMonth,
     }),
-    endpoint({
+    ...list({
       operation: 'usage.days',
       method: 'GET',
       path: '/v1/usage/days',
@@ -58,7 +38,7 @@ export const usage: EndpointGroup = {
       useCase: Usage.days,
       refusals: ACCOUNT_NOT_FOUND,
     }),
-    endpoint({
+    ...list({
       operation: 'usage.templates',
       method: 'GET',
       path: '/v1/usage/templates',

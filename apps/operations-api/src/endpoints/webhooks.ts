@@ -1,6 +1,6 @@
 /** Webhook subscriptions and deliveries of all accounts. */
 import { Deliveries, Webhooks } from '@hub/operations'
-import { endpoint, type EndpointGroup } from './endpoint.ts'
+import { endpoint, type EndpointGroup, list } from './endpoint.ts'
 import { CURSOR_INVALID } from './refusals.ts'
 
 const NOT_FOUND = { subscription_not_found: { message: 'There is no such subscription.', param: 'id' } }
@@ -14,7 +14,7 @@ export const webhooks: EndpointGroup = {
   description:
     'Webhook subscriptions of all accounts, their delivery logs, and deliveries that staff request.',
   endpoints: [
-    endpoint({
+    ...list({
       operation: 'webhooks.list',
       method: 'GET',
       path: '/v1/webhook_endpoints',
@@ -108,7 +108,7 @@ export const webhooks: EndpointGroup = {
         ...ON_DEMAND,
       },
     }),
-    endpoint({
+    ...list({
       operation: 'webhooks.list_attempts',
       method: 'GET',
       path: '/v1/webhook_attempts',

@@ -1,5 +1,6 @@
 /** HTTP answers as data, and the headers that each of them has. */
 import { pagePolicy } from '@hub/contract'
+import type { Stream } from 'effect'
 import { HttpServerResponse } from 'effect/http'
 import { type ApiFailure, errorBody } from './failures.ts'
 
@@ -11,6 +12,16 @@ export interface Answer {
   /** Each is one `Set-Cookie` header. */
   readonly cookies?: ReadonlyArray<string>
 }
+
+/** An answer whose body is made while it is sent. If the body fails, the connection is closed before its end. */
+export interface StreamedAnswer {
+  readonly body: Stream.Stream<Uint8Array, unknown>
+  readonly contentType: string
+  readonly headers: Readonly<Record<string, string>>
+}
+
+export const isStreamed = (answer: Answer | StreamedAnswer): answer is StreamedAnswer =>
+  'contentType' in answer
 
 /** The policy of everything that is not a page. */
 const NOTHING = "default-src 'none'; frame-ancestors 'none'"
@@ -69,6 +80,15 @@ export const failureAnswer = (failure: ApiFailure, requestId: string, docBase: s
     ...(challenge === undefined ? {} : { 'www-authenticate': challenge }),
   })
 }
+
+export const toStreamedResponse = (
+  { body, contentType, headers }: StreamedAnswer,
+  requestId: string,
+): HttpServerResponse.HttpServerResponse =>
+  HttpServerResponse.stream(body, {
+    headers: { ...SECURITY_HEADERS, ...headers, 'request-id': requestId },
+    contentType,
+  })
 
 /** Effect's type of headers has single values, and Node writes a list as one line each. */
 export const toResponse = (answer: Answer, requestId: string): HttpServerResponse.HttpServerResponse => {

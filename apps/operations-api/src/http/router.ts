@@ -10,8 +10,8 @@ import { allowOf, exactPaths, framingFault, serve, Serving, splitUrl } from '@hu
 import { NEW_ID_RANDOM_BYTES, newId } from '@hub/domain'
 import type { StorageError } from '@hub/store'
 import { memoizeLabels } from '@hub/telemetry'
-import { Cause, Context, Effect, Layer, type Redacted, type Stream } from 'effect'
-import { HttpRouter, HttpServerRequest, HttpServerResponse } from 'effect/http'
+import { Cause, Context, Effect, Layer, type Redacted } from 'effect'
+import { HttpRouter, HttpServerRequest, type HttpServerResponse } from 'effect/http'
 import { makeAuthenticate } from '../access/authenticate.ts'
 import { makeCookies } from '../access/cookies.ts'
 import { makeLoginRoutes } from '../access/login-routes.ts'
@@ -23,9 +23,18 @@ import { endpoints } from '../endpoints/index.ts'
 import { makeOverviewStreams, OVERVIEW_STREAM_PATH } from '../overview/stream.ts'
 import { answers, type AnswerKind, requestSeconds } from '../metrics.ts'
 import type { OperationServices } from '../layers.ts'
-import { type Answer, failureAnswer, htmlAnswer, SECURITY_HEADERS, toResponse } from './answer.ts'
+import {
+  type Answer,
+  failureAnswer,
+  htmlAnswer,
+  isStreamed,
+  type StreamedAnswer,
+  toResponse,
+  toStreamedResponse,
+} from './answer.ts'
 import { receiveBody } from './body.ts'
 import { ApiFailure, apiFailure, ERRORS, failureOf } from './failures.ts'
+import { makeExportLimits } from './streams.ts'
 import { makeWorkLimits, type WorkLimits } from './work.ts'
 
 export const ERROR_PAGE_PATH = '/docs/errors'
@@ -38,12 +47,7 @@ export interface RouterOptions {
   readonly localSecret: Redacted.Redacted<string> | null
 }
 
-/** A stream of server-sent events. */
-interface EventStream {
-  readonly events: Stream.Stream<Uint8Array>
-}
-
-type Outcome = Answer | EventStream
+type Outcome = Answer | StreamedAnswer
 
 interface Route {
   readonly method: string
@@ -78,20 +82,13 @@ ${sections.join('\n')}`,
   )
 }
 
-const isStream = (outcome: Outcome): outcome is EventStream => 'events' in outcome
-
-const streamResponse = ({ events }: EventStream, requestId: string): HttpServerResponse.HttpServerResponse =>
-  HttpServerResponse.stream(events, {
-    headers: { ...SECURITY_HEADERS, 'request-id': requestId },
-    contentType: 'text/event-stream; charset=utf-8',
-  })
-
 const makeRoutes = Effect.fnUntraced(function* (options: RouterOptions, { counted, ofCaller }: WorkLimits) {
   const { localSecret, operationsUrl } = options
   const sessions = yield* Sessions
   const cookies = makeCookies({ operationsUrl, hasLoginLinks: localSecret !== null })
   const authenticate = yield* makeAuthenticate(new URL(operationsUrl).origin, cookies)
   const openStream = makeOverviewStreams(sessions)
+  const limitExport = makeExportLimits(sessions)
   const loginRoutes = yield* makeLoginRoutes(options, cookies, authenticate)
 
   const ofEndpoint = ({ handle, method, path }: Endpoint): Route => ({
@@ -105,7 +102,8 @@ const makeRoutes = Effect.fnUntraced(function* (options: RouterOptions, { counte
             caller,
             Effect.gen(function* () {
               const body = received === null ? null : yield* Effect.fromResult(received)
-              return yield* handle(caller, { ...at, body })
+              const answer = yield* handle(caller, { ...at, body })
+              return isStreamed(answer) ? yield* limitExport(caller, answer) : answer
             }),
           ),
         ),
@@ -128,7 +126,7 @@ const makeRoutes = Effect.fnUntraced(function* (options: RouterOptions, { counte
       counted(
         Effect.gen(function* () {
           const caller = yield* authenticate({ method: 'GET', headers, isUse: false })
-          return { events: yield* openStream(caller) }
+          return yield* openStream(caller)
         }),
       ),
   }
@@ -189,9 +187,10 @@ const makeApp = Effect.fnUntraced(function* (options: RouterOptions) {
         Effect.provideContext(services),
         Effect.catchCause(failed),
         Effect.map((outcome) => {
-          const response = isStream(outcome)
-            ? streamResponse(outcome, requestId)
-            : toResponse({ ...outcome, headers: { ...outcome.headers, ...transport, ...more } }, requestId)
+          const headers = { ...outcome.headers, ...transport, ...more }
+          const response = isStreamed(outcome)
+            ? toStreamedResponse({ ...outcome, headers }, requestId)
+            : toResponse({ ...outcome, headers }, requestId)
           answers.add({ status: `${Math.trunc(response.status / 100)}xx` as AnswerKind })
           labelled(requestSeconds, {
             method,

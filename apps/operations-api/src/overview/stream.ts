@@ -1,17 +1,16 @@
 /** The overview as server-sent events. */
-import { Serving } from '@hub/http-server'
 import { allowingRole, Forbidden, Overview } from '@hub/operations'
 import { Duration, Effect, Stream } from 'effect'
 import type { Caller } from '../access/caller.ts'
 import type { Sessions } from '../access/sessions.ts'
+import type { StreamedAnswer } from '../http/answer.ts'
+import { makeCallerEnd } from '../http/streams.ts'
 import { makeCallerLimit } from '../http/work.ts'
 
 export const OVERVIEW_STREAM_PATH = '/v1/overview/stream'
 
 /** After this time the stream ends. The client connects again, and its token is checked again. */
 const LONGEST_STREAM = Duration.minutes(5)
-/** Another request can end the session, perhaps at another instance. */
-const CHECK_SESSION_EVERY = Duration.seconds(5)
 /** The browser waits for this time before it connects again. */
 const RETRY_MS = 2000
 
@@ -35,32 +34,18 @@ const MAX_OF_CALLER = 10
 /** A stream ends with the process, soon after the session of its caller, or after a few minutes. */
 export const makeOverviewStreams = (sessions: Pick<Sessions['Service'], 'find'>) => {
   const open = makeCallerLimit(MAX_OF_CALLER)
+  const endOf = makeCallerEnd(sessions)
   return Effect.fnUntraced(function* (caller: Caller) {
-    const { actor, session } = caller
+    const { actor } = caller
     const { permission } = Overview.read
     if (allowingRole(actor, permission) === null) return yield* new Forbidden({ permission })
     const { changes } = yield* Overview.OverviewFeed
-    const serving = yield* Serving
-    const sessionEnds =
-      session === null
-        ? Effect.never
-        : sessions.find(session.token, false).pipe(
-            Effect.map((found) => found === null),
-            // If PostgreSQL does not answer, staff need the overview.
-            Effect.orElseSucceed(() => false),
-            // The request has just checked it.
-            Effect.delay(CHECK_SESSION_EVERY),
-            Effect.repeat({ until: (isOver) => isOver }),
-          )
-    const end = Effect.raceAll([
-      Effect.promise(() => serving.draining),
-      Effect.sleep(LONGEST_STREAM),
-      sessionEnds,
-    ])
+    const end = Effect.race(yield* endOf(caller), Effect.sleep(LONGEST_STREAM))
     yield* open.check(caller)
     // The client may have disconnected meanwhile. So the stream counts from its begin.
-    return Stream.unwrap(
+    const body = Stream.unwrap(
       Effect.as(open.open(caller), changes.pipe(Stream.map(eventOf), Stream.interruptWhen(end))),
     )
+    return { body, contentType: 'text/event-stream; charset=utf-8', headers: {} } satisfies StreamedAnswer
   })
 }

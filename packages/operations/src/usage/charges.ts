@@ -6,7 +6,6 @@
 import { decodeId, encodeId, MESSAGE_CLASSES } from '@hub/domain'
 import { ACCEPTANCE_AFTER_ID_MS, CommandAccounts, ReadCharges, Sql } from '@hub/store'
 import { Duration, Effect, Schema } from 'effect'
-import { csv } from '../csv.ts'
 import { publicId } from '../fields.ts'
 import { defineUseCase } from '../use-case.ts'
 import { Month } from './month.ts'
@@ -18,13 +17,13 @@ const ChargedUsage = Schema.Struct({
   name: Schema.String,
   class: Schema.NullOr(Schema.Literals(MESSAGE_CLASSES)),
   template: Schema.NullOr(Schema.String),
-  currency: Schema.String,
   messages: Schema.Int.annotate({ description: 'Charged messages.' }),
   parts: Schema.Int,
   charged: Decimal,
   reversals: Schema.Int.annotate({ description: 'Messages whose charge was returned.' }),
   returned: Decimal,
   price: Decimal.annotate({ description: '`charged` without `returned`.' }),
+  currency: Schema.String,
 }).annotate({ identifier: 'ChargedUsage' })
 type ChargedUsage = typeof ChargedUsage.Type
 
@@ -129,31 +128,3 @@ export const charges = defineUseCase({
       return { object: 'charged_usage_report' as const, month, data: data.toSorted(compare) }
     }),
 })
-
-const COLUMNS = [
-  'month',
-  'account',
-  'name',
-  'class',
-  'template',
-  'messages',
-  'parts',
-  'charged',
-  'reversals',
-  'returned',
-  'price',
-  'currency',
-] as const
-
-/** The report as CSV with a line of headings. */
-export const chargesCsv = ({
-  data,
-  month,
-}: {
-  readonly month: string
-  readonly data: ReadonlyArray<ChargedUsage>
-}): string =>
-  csv(
-    data.map((row) => ({ month, ...row })),
-    COLUMNS,
-  )

@@ -1,8 +1,10 @@
 /** The usage reports over PostgreSQL. */
 import { uuidOf } from '@hub/store'
+import { Effect, Stream } from 'effect'
 import { afterAll, assert, beforeAll, describe, it } from 'vitest'
-import { makeTestHub, type TestHub } from '../testing/test-hub.ts'
-import { charges, chargesCsv } from './charges.ts'
+import { ADMIN, makeTestHub, type TestHub } from '../testing/test-hub.ts'
+import { exportList } from '../export.ts'
+import { charges } from './charges.ts'
 import { days } from './days.ts'
 import { templates } from './templates.ts'
 
@@ -58,7 +60,12 @@ describe('the charges of a month', () => {
     )
     const own = await hub.run(charges, { month: '2026-10', account: bank.id })
     assert.lengthOf(own.data, 1)
-    const [headings, line] = chargesCsv(report).split('\n')
+    const text = await hub.runtime.runPromise(
+      exportList(ADMIN, { useCase: charges, leading: ['month'] }, { month: '2026-10', account: null }).pipe(
+        Effect.flatMap(Stream.mkString),
+      ),
+    )
+    const [headings, line] = text.split('\n')
     assert.strictEqual(
       headings,
       'month,account,name,class,template,messages,parts,charged,reversals,returned,price,currency',
