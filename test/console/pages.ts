@@ -23,6 +23,9 @@ export const allPages = async (console_: Console): Promise<ReadonlyArray<NamedPa
   const { id } = subscription.body as { readonly id: string }
   const tested = await account.test.post(`/v1/webhook_endpoints/${id}/test`, {})
   const template = await idOf(console_, 'templates', 'otp_code')
+  await console_.admin.sql`INSERT INTO command.saved_views (id, name, list, filters, shared, owner_id, owner)
+    VALUES (gen_random_uuid(), ${LONG}, 'messages', ${JSON.stringify({ account: account.id, status: 'undelivered' })}::text::jsonb,
+            true, 'a test', 'Sam Support') ON CONFLICT DO NOTHING`
   return Object.entries({
     start: '/',
     search: '/search',
@@ -44,6 +47,7 @@ export const allPages = async (console_: Console): Promise<ReadonlyArray<NamedPa
     'opt-outs': '/opt-outs',
     erasures: '/erasures',
     audit: '/audit',
+    views: '/views',
     'not-found': '/nothing',
   }).map(([name, address]) => ({ name, address }))
 }

@@ -26,6 +26,11 @@ const PERMISSIONS = {
   'erasures.request': ['operator', 'admin'],
   'erasures.confirm': ['operator', 'admin'],
   'audit.read': ['operator', 'admin'],
+  'views.read': ['viewer', 'support', 'moderator', 'operator', 'admin'],
+  /** One's own saved views. */
+  'views.change': ['viewer', 'support', 'moderator', 'operator', 'admin'],
+  /** To make a view one of all hub staff, and to change those of others. */
+  'views.share': ['support', 'moderator', 'operator', 'admin'],
 } as const satisfies Readonly<Record<string, ReadonlyArray<Role>>>
 
 export type Permission = keyof typeof PERMISSIONS

@@ -4,8 +4,12 @@ import type { components } from './contract.ts'
 type Schemas = components['schemas']
 type Answers = components['responses']
 
-/** The answer of an operation. */
-type Answer<Name extends keyof Answers> = Answers[Name]['content']['application/json']
+/** The answer of an operation. That of an export is no JSON. */
+type Answer<Name extends keyof Answers> = Answers[Name]['content'] extends {
+  readonly 'application/json': infer Body
+}
+  ? Body
+  : never
 
 /** A row of an operation that answers with a list. */
 type Row<Name extends keyof Answers> =
@@ -58,3 +62,6 @@ export type ErasureRequest = Schemas['ErasureRequest']
 export type ErasureOutcome = Schemas['ErasureOutcome']
 
 export type AuditRow = Row<'audit.list'>
+
+export type SavedView = Schemas['SavedView']
+export type OpenedView = Answer<'views.read'>

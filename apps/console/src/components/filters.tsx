@@ -6,6 +6,8 @@ import { wordsOf } from '../format/number.ts'
 import { location, navigate } from '../routing/location.ts'
 import { type Filters, filtersOf, withFilters } from '../routing/routes.ts'
 import { strings } from '../strings.ts'
+import type { ViewList } from '../views/address.ts'
+import { SaveView } from '../views/save-view.tsx'
 import { CopyButton } from './basics.tsx'
 
 export interface FilterField {
@@ -132,10 +134,18 @@ const Field = ({ field, value }: { readonly field: FilterField; readonly value: 
   )
 }
 
-export const FilterBar = ({ fields }: { readonly fields: ReadonlyArray<FilterField> }) => {
+interface FilterBarProps {
+  readonly fields: ReadonlyArray<FilterField>
+  /** The list as saved views name it, if it can be saved. */
+  readonly view?: ViewList
+  /** Filters that are a part of the path. */
+  readonly fixed?: Filters
+}
+
+export const FilterBar = ({ fields, fixed = {}, view }: FilterBarProps) => {
   const { pathname, search } = location.value
   const filters = currentFilters(fields)
-  return (
+  const form = (
     <form
       class="filters"
       role="search"
@@ -167,5 +177,11 @@ export const FilterBar = ({ fields }: { readonly fields: ReadonlyArray<FilterFie
         />
       </div>
     </form>
+  )
+  return (
+    <>
+      {form}
+      {view === undefined ? null : <SaveView key={search} list={view} filters={{ ...filters, ...fixed }} />}
+    </>
   )
 }

@@ -23,6 +23,7 @@ const PAGES = [
   { href: '/usage', name: 'usage', permission: 'usage.read' },
   { href: '/opt-outs', name: 'optOuts', permission: 'opt_outs.read' },
   { href: '/audit', name: 'audit', permission: 'audit.read' },
+  { href: '/views', name: 'views', permission: 'views.read' },
 ] as const
 
 const isCurrent = (href: string, pathname: string): boolean => {

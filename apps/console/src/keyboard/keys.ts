@@ -15,6 +15,7 @@ export const GO_TO = [
   ['a', '/accounts'],
   ['o', '/opt-outs'],
   ['l', '/audit'],
+  ['v', '/views'],
 ] as const
 
 /** A `g` that nothing follows must not change the meaning of a later key. */

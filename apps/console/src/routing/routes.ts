@@ -19,6 +19,8 @@ export const ROUTES = [
   { screen: 'optOuts', pattern: '/opt-outs' },
   { screen: 'erasures', pattern: '/erasures' },
   { screen: 'audit', pattern: '/audit' },
+  { screen: 'views', pattern: '/views' },
+  { screen: 'view', pattern: '/views/:id' },
 ] as const
 
 export type Screen = (typeof ROUTES)[number]['screen']

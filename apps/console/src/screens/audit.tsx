@@ -45,7 +45,7 @@ export const Audit = () => {
   return (
     <>
       <PageTitle text={strings.audit.title} />
-      <FilterBar fields={FIELDS} />
+      <FilterBar fields={FIELDS} view="audit" />
       <PagedTable
         label={strings.audit.title}
         pages={pages}

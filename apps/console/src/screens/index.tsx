@@ -11,6 +11,7 @@ import { Search } from './search.tsx'
 import { Start } from './start.tsx'
 import { DeadLetters, Stuck } from './stuck.tsx'
 import { Usage } from './usage.tsx'
+import { SavedViews, ViewPage } from './views.tsx'
 import { AttemptPage, SubscriptionPage, Webhooks } from './webhooks.tsx'
 
 type Page = ComponentType<{ readonly params: Match['params'] }>
@@ -33,4 +34,6 @@ export const SCREENS: Readonly<Record<Screen, Page>> = {
   optOuts: OptOuts,
   erasures: Erasures,
   audit: Audit,
+  views: SavedViews,
+  view: ({ params }) => <ViewPage id={params['id'] ?? ''} />,
 }

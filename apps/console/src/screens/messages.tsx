@@ -44,7 +44,7 @@ export const Messages = () => {
   return (
     <>
       <PageTitle text={strings.messages.title} />
-      <FilterBar fields={FIELDS} />
+      <FilterBar fields={FIELDS} view="messages" />
       <PagedTable
         label={strings.messages.title}
         pages={pages}

@@ -82,7 +82,7 @@ const Queue = ({ kind }: { readonly kind: Kind }) => {
     <>
       <PageTitle text={strings.moderation.title} />
       <Tabs kind={kind} />
-      <FilterBar fields={fields} />
+      <FilterBar fields={fields} view={kind} />
       {isQueue ? <p class="muted">{strings.moderation.queueNote}</p> : null}
       <PagedTable
         label={strings.moderation[kind]}

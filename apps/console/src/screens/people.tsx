@@ -163,7 +163,7 @@ export const OptOuts = () => {
       <p>{strings.people.about}</p>
       <Check />
       <h2>{strings.people.list}</h2>
-      <FilterBar fields={OPT_OUT_FIELDS} />
+      <FilterBar fields={OPT_OUT_FIELDS} view="opt_outs" />
       <PagedTable
         label={strings.people.list}
         pages={pages}

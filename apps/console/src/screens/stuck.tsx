@@ -297,7 +297,7 @@ const Letters = () => {
   return (
     <>
       <PageTitle text={strings.deadLetters.title} />
-      <FilterBar fields={LETTER_FIELDS} />
+      <FilterBar fields={LETTER_FIELDS} view="dead_letters" />
       <PagedTable
         label={strings.deadLetters.title}
         pages={pages}

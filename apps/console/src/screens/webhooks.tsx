@@ -61,7 +61,7 @@ export const Webhooks = () => {
   return (
     <>
       <PageTitle text={strings.webhooks.title} />
-      <FilterBar fields={SUBSCRIPTION_FIELDS} />
+      <FilterBar fields={SUBSCRIPTION_FIELDS} view="webhooks" />
       <PagedTable
         label={strings.webhooks.title}
         pages={pages}
@@ -229,9 +229,8 @@ export const SubscriptionPage = ({ id }: { readonly id: string }) => {
   const path = `/v1/webhook_endpoints/${encodeURIComponent(id)}`
   const { data, failure, reload } = useResource<Subscription>(path)
   const filters = currentFilters(ATTEMPT_FIELDS)
-  const pages = usePages<Attempt>(
-    withFilters('/v1/webhook_attempts', { ...filters, webhook_endpoint: id, limit: PAGE }),
-  )
+  const list = withFilters('/v1/webhook_attempts', { ...filters, webhook_endpoint: id })
+  const pages = usePages<Attempt>(`${list}&limit=${PAGE}`)
   return (
     <>
       <PageTitle text={data === null ? id : data.url} />
@@ -247,7 +246,7 @@ export const SubscriptionPage = ({ id }: { readonly id: string }) => {
             }}
           />
           <h2>{strings.webhooks.attempts}</h2>
-          <FilterBar fields={ATTEMPT_FIELDS} />
+          <FilterBar fields={ATTEMPT_FIELDS} view="attempts" fixed={{ webhook_endpoint: id }} />
           <PagedTable
             label={strings.webhooks.attempts}
             pages={pages}

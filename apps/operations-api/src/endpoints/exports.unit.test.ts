@@ -7,8 +7,11 @@ import { endpoints } from './index.ts'
 
 /** What belongs to one item, such as a timeline, is no list. */
 const lists = endpoints.filter(
-  ({ method, output, path }) =>
-    method === 'GET' && !path.includes(':') && 'data' in (Reflect.get(output, 'fields') ?? {}),
+  ({ media, method, output, path }) =>
+    method === 'GET' &&
+    media === null &&
+    !path.includes(':') &&
+    'data' in (Reflect.get(output, 'fields') ?? {}),
 )
 
 describe('the export of a list', () => {

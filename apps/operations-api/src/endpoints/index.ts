@@ -11,6 +11,7 @@ import { overview } from './overview.ts'
 import { people } from './people.ts'
 import { stuck } from './stuck.ts'
 import { usage } from './usage.ts'
+import { views } from './views.ts'
 import { webhooks } from './webhooks.ts'
 import { performGroup } from './perform.ts'
 
@@ -28,6 +29,7 @@ const groups: ReadonlyArray<EndpointGroup> = [
   usage,
   people,
   audit,
+  views,
 ]
 
 export const endpointGroups: ReadonlyArray<EndpointGroup> = [

@@ -45,6 +45,7 @@ export const TABLE_OWNERS = {
   'command.outbox': ['command-api'],
   'command.rebuilds': ['projector'],
   'command.retention_jobs': ['store'],
+  'command.saved_views': ['operations'],
   'command.sealing_keys': ['store'],
   'command.senders': ['command-api'],
   'command.spend_periods': ['command-api'],
