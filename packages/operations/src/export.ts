@@ -166,7 +166,7 @@ export const exportList = <Input extends object, Output extends Listed, E, R>(
         if (cursor === null || all >= limits.rows) return end(`${all} rows`)
         const elapsed = (yield* Clock.currentTimeMillis) - startedAt
         if (elapsed >= Duration.toMillis(limits.duration)) {
-          return end(`${Duration.format(limits.duration)} and ${all} rows`)
+          return end(`${Duration.toMinutes(limits.duration)} minutes and ${all} rows`)
         }
         return [lines, Option.some<Next>({ read: readPage(cursor), written: all })] as const
       })

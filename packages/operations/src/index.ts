@@ -12,7 +12,7 @@ export * as DeadLetters from './dead-letters.ts'
 export * as Deliveries from './webhooks/deliveries.ts'
 export * as Doctor from './doctor/index.ts'
 export * as Erasures from './erasures.ts'
-export { exportColumns, type ExportedList, exportList, PAGE_PARAMETERS } from './export.ts'
+export { EXPORT_LIMITS, exportColumns, type ExportedList, exportList, PAGE_PARAMETERS } from './export.ts'
 export {
   describeFailure,
   Forbidden,

@@ -1,6 +1,7 @@
 /** Accounts: settings, spend, waiting messages and certification. */
 import { Accounts, Certification } from '@hub/operations'
-import { endpoint, type EndpointGroup, list } from './endpoint.ts'
+import { endpoint, type EndpointGroup } from './endpoint.ts'
+import { list } from './list.ts'
 import { ACCOUNT_NOT_FOUND, CURSOR_INVALID } from './refusals.ts'
 
 const NOT_CERTIFIED = { not_certified: { message: 'The account is not certified.', param: 'account' } }

@@ -1,6 +1,7 @@
 /** The audit trail. */
 import { Audit } from '@hub/operations'
-import { type EndpointGroup, list } from './endpoint.ts'
+import type { EndpointGroup } from './endpoint.ts'
+import { list } from './list.ts'
 import { CURSOR_INVALID } from './refusals.ts'
 
 export const audit: EndpointGroup = {

@@ -1,6 +1,7 @@
 /** The hub as a whole: daily limit, stop, dead letters and rebuilds of the read models. */
 import { DeadLetters, Hub, Projections } from '@hub/operations'
-import { endpoint, type EndpointGroup, list } from './endpoint.ts'
+import { endpoint, type EndpointGroup } from './endpoint.ts'
+import { list } from './list.ts'
 
 const LETTER_NOT_FOUND = {
   dead_letter_not_found: { message: 'There is no such dead letter.', param: 'id' },

@@ -1,6 +1,7 @@
 /** API keys of accounts. */
 import { KeyRequests, Keys } from '@hub/operations'
-import { endpoint, type EndpointGroup, list } from './endpoint.ts'
+import { endpoint, type EndpointGroup } from './endpoint.ts'
+import { list } from './list.ts'
 import { ACCOUNT_NOT_FOUND, CURSOR_INVALID, REQUEST_UNIDENTIFIED } from './refusals.ts'
 
 const KEY_NOT_FOUND = { key_not_found: { message: 'There is no such key.', param: 'id' } }

@@ -1,6 +1,7 @@
 /** Messages of all accounts: search, lists, timelines, and what is revealed of them. */
 import { Messages } from '@hub/operations'
-import { endpoint, type EndpointGroup, list } from './endpoint.ts'
+import { endpoint, type EndpointGroup } from './endpoint.ts'
+import { list } from './list.ts'
 import { CURSOR_INVALID, RECIPIENT_REFUSALS } from './refusals.ts'
 
 const NOT_FOUND = { message_not_found: { message: 'There is no such message.', param: 'id' } }

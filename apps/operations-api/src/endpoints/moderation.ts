@@ -1,6 +1,7 @@
 /** Moderation: templates and senders that wait for a decision of the SMS operator. */
 import { Senders, Templates } from '@hub/operations'
-import { endpoint, type EndpointGroup, list } from './endpoint.ts'
+import { endpoint, type EndpointGroup } from './endpoint.ts'
+import { list } from './list.ts'
 import { CURSOR_INVALID } from './refusals.ts'
 
 const ALREADY_DECIDED = {

@@ -1,6 +1,7 @@
 /** Requests of recipients about their own data. A phone number is in the body, and never in a URL. */
 import { Erasures, Inbound, OptOutHistory, OptOuts, Recipients } from '@hub/operations'
-import { endpoint, type EndpointGroup, list } from './endpoint.ts'
+import { endpoint, type EndpointGroup } from './endpoint.ts'
+import { list } from './list.ts'
 import { CURSOR_INVALID, RECIPIENT_REFUSALS, REQUEST_UNIDENTIFIED } from './refusals.ts'
 
 export const people: EndpointGroup = {

@@ -1,6 +1,7 @@
 /** What accounts use: charges, and the performance of templates. */
 import { Usage } from '@hub/operations'
-import { type EndpointGroup, list } from './endpoint.ts'
+import type { EndpointGroup } from './endpoint.ts'
+import { list } from './list.ts'
 import { ACCOUNT_NOT_FOUND } from './refusals.ts'
 
 export const usage: EndpointGroup = {

@@ -1,6 +1,7 @@
 /** Saved views: a name for a list with its filters. */
 import { Views } from '@hub/operations'
-import { endpoint, type EndpointGroup, list } from './endpoint.ts'
+import { endpoint, type EndpointGroup } from './endpoint.ts'
+import { list } from './list.ts'
 
 const NOT_FOUND = { view_not_found: { message: 'There is no such view that you see.', param: 'id' } }
 const NAME_TAKEN = { view_name_taken: { message: 'Another view has this name.', param: 'name' } }

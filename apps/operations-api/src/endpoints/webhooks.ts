@@ -1,6 +1,7 @@
 /** Webhook subscriptions and deliveries of all accounts. */
 import { Deliveries, Webhooks } from '@hub/operations'
-import { endpoint, type EndpointGroup, list } from './endpoint.ts'
+import { endpoint, type EndpointGroup } from './endpoint.ts'
+import { list } from './list.ts'
 import { CURSOR_INVALID } from './refusals.ts'
 
 const NOT_FOUND = { subscription_not_found: { message: 'There is no such subscription.', param: 'id' } }
