@@ -51,6 +51,11 @@ export const optionalTimestamp = (ms: number | null): string | null => (ms === n
 export const addedField = <Field extends Schema.Top>(field: Field, absent: Field['Encoded']) =>
   field.pipe(Schema.withDecodingDefaultKey(Effect.succeed(absent)))
 
+/** The number range of messages: the three digits after +7. */
+export const NumberRange = Schema.String.check(Schema.isPattern(/^9\d{2}$/u)).annotate({
+  description: 'A number range: the three digits after +7, such as `912`.',
+})
+
 /** The hash by which topics, tables and events name a recipient. */
 export const RecipientHash = Schema.String.check(Schema.isPattern(/^[0-9a-f]{64}$/u)).annotate({
   description: 'A recipient hash, 64 hexadecimal digits.',

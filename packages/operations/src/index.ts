@@ -24,6 +24,7 @@ export {
 export { hasNoNumber, isPlainLine, MAX_LINE_LENGTH } from './fields.ts'
 export * as Hub from './hub.ts'
 export * as Inbound from './inbound.ts'
+export * as Insights from './insights/index.ts'
 export * as KeyRequests from './key-requests.ts'
 export * as Keys from './keys.ts'
 export * as Messages from './messages/index.ts'

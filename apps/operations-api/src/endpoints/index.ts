@@ -3,6 +3,7 @@ import { accounts } from './accounts.ts'
 import { audit } from './audit.ts'
 import type { Endpoint, EndpointGroup } from './endpoint.ts'
 import { deadLetters, hub } from './hub.ts'
+import { insights } from './insights.ts'
 import { keys } from './keys.ts'
 import { me } from './me.ts'
 import { messages } from './messages.ts'
@@ -18,6 +19,7 @@ import { performGroup } from './perform.ts'
 const groups: ReadonlyArray<EndpointGroup> = [
   me,
   overview,
+  insights,
   messages,
   webhooks,
   moderation,

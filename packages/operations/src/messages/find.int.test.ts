@@ -144,6 +144,7 @@ const ALL = {
   template: null,
   status: null,
   reason: null,
+  range: null,
   batch: null,
   created_after: null,
   created_before: null,

@@ -5,7 +5,7 @@
 import { decodeId, fromTimestamp, MESSAGE_CLASSES, REASON_CODES, STATUSES, toTimestamp } from '@hub/domain'
 import { MessageSearch, ReadMessages, timeOfUuid } from '@hub/store'
 import { Effect, Schema } from 'effect'
-import { Mode, publicId, Timestamp } from '../fields.ts'
+import { Mode, NumberRange, publicId, Timestamp } from '../fields.ts'
 import { decodeCursor, encodeCursor, listOf, pageFields } from '../pages.ts'
 import { query } from '../sql.ts'
 import { defineUseCase } from '../use-case.ts'
@@ -29,6 +29,7 @@ export const list = defineUseCase({
     template: orNull(Schema.String.annotate({ description: 'The name of a template.' })),
     status: orNull(Schema.Literals(STATUSES)),
     reason: orNull(Schema.Literals(REASON_CODES)),
+    range: orNull(NumberRange),
     /** Only the messages of this batch, in the order of their ids. Without other filters. */
     batch: orNull(publicId('bat')),
     created_after: orNull(Timestamp),
@@ -60,6 +61,7 @@ export const list = defineUseCase({
                   template: filter.template,
                   status: filter.status,
                   reason: filter.reason,
+                  range: filter.range,
                   account: uuidOrNull('acc', account),
                   createdAfter: moment(filter.created_after),
                   createdBefore: moment(filter.created_before),

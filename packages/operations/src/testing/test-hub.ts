@@ -7,6 +7,7 @@ import {
   type MessageClass,
   type Mode,
   newId,
+  numberRangeOf,
   recipientHash,
   type Status,
 } from '@hub/domain'
@@ -174,6 +175,7 @@ export const makeTestHub = async (settings: Readonly<Record<string, string>> = {
         final: isFinal(status),
         reason_code: message.reason ?? null,
         attempts: 1,
+        number_range: numberRangeOf(message.number ?? NUMBER),
       })}`
       for (const [changed, changedAt] of history) {
         await sql`INSERT INTO read.message_history (message_id, fact_id, status, reason_code, at)

@@ -46,6 +46,7 @@ const ANY: MessageSearch.SearchFilter = {
   template: null,
   status: null,
   reason: null,
+  range: null,
   createdAfter: null,
   createdBefore: null,
   below: null,

@@ -5,7 +5,7 @@
  * A page reads a bounded number of rows, whatever the filter is:
  *
  * - With a reason, or a failed status without an account: the index of failed messages.
- * - With an account: the ranges of the indexes of an account's list.
+ * - With an account, and without a number range: the ranges of the indexes of an account's list.
  * - Otherwise: the newest messages.
  *
  * The first and the last look at `EXAMINED` messages of a page at most. If fewer than a page of them
@@ -39,6 +39,8 @@ export interface SearchFilter {
   readonly template: string | null
   readonly status: Status | null
   readonly reason: ReasonCode | null
+  /** A number range: `912`. */
+  readonly range: string | null
   readonly createdAfter: number | null
   readonly createdBefore: number | null
   /** Only messages before this one, in the order of the search. */
@@ -99,7 +101,7 @@ const range = (q: Queries, { below, createdAfter, createdBefore }: SearchFilter)
 /** The messages that a page looks at, newest first. */
 const examined = (q: Queries, filter: SearchFilter): SqlFragment => {
   const newest = (condition: SqlFragment): SqlFragment => q`
-    SELECT id, account, mode, class, template, status, reason_code FROM read.messages
+    SELECT id, account, mode, class, template, status, reason_code, number_range FROM read.messages
      WHERE ${condition} ${range(q, filter)} ORDER BY id DESC LIMIT ${EXAMINED}`
   const reasons = filter.reason === null ? REASONS[filter.status ?? 'accepted'] : [filter.reason]
   if (reasons === undefined) return newest(q``)
@@ -111,6 +113,7 @@ const examined = (q: Queries, filter: SearchFilter): SqlFragment => {
 
 const amongExamined = async (q: Queries, filter: SearchFilter, limit: number): Promise<SearchPage> => {
   const { account, mode, reason, status, template } = filter
+  const ofRange = filter.range === null ? q`` : q`AND number_range = ${filter.range}`
   const rows = examined(q, filter)
   const found = await q<{ id: string }[]>`
     SELECT id FROM (${rows}) AS examined
@@ -119,6 +122,7 @@ const amongExamined = async (q: Queries, filter: SearchFilter, limit: number): P
        ${filter.class === null ? q`` : q`AND class = ${filter.class}`}
        ${template === null ? q`` : q`AND template = ${template}`}
        ${status === null ? q`` : q`AND status = ${status}`} ${reason === null ? q`` : q`AND reason_code = ${reason}`}
+       ${ofRange}
      LIMIT ${limit + 1}`
   const ids = found.slice(0, limit).map(({ id }) => id)
   if (found.length > limit) return { ids, next: ids.at(-1) ?? null }
@@ -129,7 +133,7 @@ const amongExamined = async (q: Queries, filter: SearchFilter, limit: number): P
 
 /** A page of at most `limit` messages that pass the filter. */
 export const findPage = (q: Queries, filter: SearchFilter, limit: number): Promise<SearchPage> =>
-  filter.account !== null && filter.reason === null
+  filter.account !== null && filter.reason === null && filter.range === null
     ? inAccount(q, filter.account, filter, limit)
     : amongExamined(q, filter, limit)
 

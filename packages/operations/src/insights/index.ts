@@ -1,0 +1,2 @@
+/** What becomes of messages: delivery, times and failures. */
+export { read } from './read.ts'
