@@ -602,6 +602,8 @@ describe('GET /v1/stats', () => {
           VALUES (${hour}, ${uuid}, 'live', ${kind}, ${range}, ${reason}, 'RUB', ${accepted}, 0, 0, 0, 0, 0, ${accepted},
                   ${price})`
       }
+      // A projector of an older version has counted the status that a newer one took back.
+      await q`UPDATE read.range_stats SET expired = -1 WHERE account = ${uuid} AND number_range = '977'`
     })
     const query = '?from=2026-02-01&to=2026-02-02&group_by=range'
     const { data, totals } = shown(await stats(query, keys.live), 200) as unknown as {
@@ -616,6 +618,10 @@ describe('GET /v1/stats', () => {
         ['912', 9, '18.00'],
         ['977', 3, '6.00'],
       ],
+    )
+    assert.deepStrictEqual(
+      data.map(({ expired }) => expired),
+      [1, 0, 0],
     )
     const csv = await call(api.url, `/v1/stats${query}`, { key: keys.live, headers: { accept: 'text/csv' } })
     assert.match(String(csv.body), /^range,accepted,.*\r\n,5,.*\r\n912,9,/u)

@@ -32,15 +32,16 @@ export interface StatsPeriod {
  * order. One statement reads both, so that they agree.
  *
  * `rows`: `FROM … WHERE …`. `group`: an expression of type `text[]`. A group without messages has no
- * row.
+ * row. No sum is below zero: a projector of an older version does not write a newer table, so until a rebuild
+ * its rows may lack a status that a newer one takes back.
  */
 export const selectSums = (q: Queries, rows: SqlFragment, group: SqlFragment | null) => q<StatsSum[]>`
   SELECT ${group ?? q`NULL::text[]`} AS "group",
          ${group === null ? q`true` : q`grouping(${group}) = 1`} AS is_total,
-         coalesce(sum(accepted), 0) AS accepted, coalesce(sum(sent), 0) AS sent,
-         coalesce(sum(delivered), 0) AS delivered, coalesce(sum(undelivered), 0) AS undelivered,
-         coalesce(sum(rejected), 0) AS rejected, coalesce(sum(expired), 0) AS expired,
-         coalesce(sum(parts), 0) AS parts, coalesce(sum(price), 0)::numeric(18, 2)::text AS price
+         greatest(sum(accepted), 0) AS accepted, greatest(sum(sent), 0) AS sent,
+         greatest(sum(delivered), 0) AS delivered, greatest(sum(undelivered), 0) AS undelivered,
+         greatest(sum(rejected), 0) AS rejected, greatest(sum(expired), 0) AS expired,
+         greatest(sum(parts), 0) AS parts, greatest(sum(price), 0)::numeric(18, 2)::text AS price
   ${rows}
   ${
     group === null
