@@ -6,6 +6,7 @@ import { afterAll, describe } from 'vitest'
 import { accessibilityTests } from './suites/accessibility.ts'
 import { appearanceTests } from './suites/appearance.ts'
 import { attackTests } from './suites/attacks.ts'
+import { insightTests } from './suites/insights.ts'
 import { manyTests } from './suites/many.ts'
 import { messageTests } from './suites/messages.ts'
 import { moderationTests } from './suites/moderation.ts'
@@ -24,6 +25,7 @@ describe.skipIf('missing' in started)('the console', () => {
   const running: Console = started
   afterAll(running.close)
   messageTests(running)
+  insightTests(running)
   moderationTests(running)
   webhookTests(running)
   operatorTests(running)

@@ -28,6 +28,9 @@ export const allPages = async (console_: Console): Promise<ReadonlyArray<NamedPa
             true, 'a test', 'Sam Support') ON CONFLICT DO NOTHING`
   return Object.entries({
     start: '/',
+    insights: '/insights?mode=live&split=account',
+    'insights-days': '/insights?by=day&split=template',
+    'insights-nothing': '/insights?range=999',
     search: '/search',
     'search-nothing': '/search?q=no-such-reference',
     messages: '/messages',

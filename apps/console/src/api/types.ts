@@ -34,6 +34,11 @@ export type Subscription = Schemas['WebhookEndpoint']
 export type Attempt = Schemas['WebhookDelivery']
 export type AttemptDetails = Schemas['WebhookDeliveryDetails']
 
+export type Insights = Schemas['Insights']
+export type InsightPart = Insights['now']['parts'][number]
+export type InsightGroup = Insights['groups'][number]
+export type InsightReason = Insights['reasons'][number]
+
 export type Overview = Schemas['Overview']
 export type StuckWork = Schemas['StuckWork']
 export type SmsOperator = StuckWork['operators'][number]

@@ -15,6 +15,7 @@ import { Announcement } from './basics.tsx'
 /** Pages of the navigation, with the permission that they need. */
 const PAGES = [
   { href: '/', name: 'start', permission: 'hub.read' },
+  { href: '/insights', name: 'insights', permission: 'usage.read' },
   { href: '/messages', name: 'messages', permission: 'messages.read' },
   { href: '/moderation/templates', name: 'moderation', permission: 'moderation.read' },
   { href: '/webhooks', name: 'webhooks', permission: 'webhooks.read' },

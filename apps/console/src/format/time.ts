@@ -49,6 +49,10 @@ const localParts = (iso: string, { precise = false, zone }: Options) => {
 export const dateText = (date: string, of: Language = language): string =>
   of === 'ru' ? date.split('-').toReversed().join('.') : date
 
+/** The month and the day of a date (`2026-11-21`), for the axis of a chart: `11-21`, and in Russian `21.11`. */
+export const shortDate = (date: string, of: Language = language): string =>
+  of === 'ru' ? dateText(date, of).slice(0, 'DD.MM'.length) : date.slice('YYYY-'.length)
+
 /** `2026-11-21 12:30:00`, or with `precise` also milliseconds, in the time zone of the viewer. */
 export const localText = (iso: string, options: Options = {}, of: Language = language): string => {
   const parts = localParts(iso, options)

@@ -8,6 +8,7 @@ import {
   localText,
   monthText,
   relativeText,
+  shortDate,
   utcOfField,
   utcText,
 } from './time.ts'
@@ -32,6 +33,8 @@ describe('times', () => {
     expect(localText(AT, { zone: 'Europe/Moscow' }, 'ru')).toBe('21.11.2026 12:30:00')
     expect(dateText('2026-11-21')).toBe('2026-11-21')
     expect(dateText('2026-11-21', 'ru')).toBe('21.11.2026')
+    expect(shortDate('2026-11-21')).toBe('11-21')
+    expect(shortDate('2026-11-21', 'ru')).toBe('21.11')
     expect(monthText('2026-11')).toBe('November 2026')
     expect(monthText('2026-11', 'ru')).toBe('ноябрь 2026 г.')
     expect(monthText('soon')).toBe('soon')

@@ -8,6 +8,7 @@ export type Shortcut = 'search' | 'help' | { readonly go: string }
 /** The letter after `g`, and the page that it opens. */
 export const GO_TO = [
   ['h', '/'],
+  ['i', '/insights'],
   ['m', '/messages'],
   ['t', '/moderation/templates'],
   ['w', '/webhooks'],

@@ -3,6 +3,7 @@ import { containsWrittenNumber, withoutSeparators } from '@hub/domain/written-nu
 
 export const ROUTES = [
   { screen: 'start', pattern: '/' },
+  { screen: 'insights', pattern: '/insights' },
   { screen: 'search', pattern: '/search' },
   { screen: 'messages', pattern: '/messages' },
   { screen: 'message', pattern: '/messages/:id' },

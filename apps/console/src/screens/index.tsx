@@ -3,6 +3,7 @@ import type { ComponentType } from 'preact'
 import type { Match, Screen } from '../routing/routes.ts'
 import { AccountPage, Accounts } from './accounts.tsx'
 import { Audit } from './audit.tsx'
+import { Insights } from './insights.tsx'
 import { MessagePage } from './message.tsx'
 import { Messages } from './messages.tsx'
 import { Moderation, ModerationPage } from './moderation.tsx'
@@ -18,6 +19,7 @@ type Page = ComponentType<{ readonly params: Match['params'] }>
 
 export const SCREENS: Readonly<Record<Screen, Page>> = {
   start: Start,
+  insights: Insights,
   search: Search,
   messages: Messages,
   message: ({ params }) => <MessagePage id={params['id'] ?? ''} />,

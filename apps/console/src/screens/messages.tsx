@@ -18,6 +18,7 @@ const FIELDS: ReadonlyArray<FilterField> = [
   { name: 'template', label: strings.columns.template, kind: 'text' },
   { name: 'status', label: strings.columns.status, kind: 'choice', choices: STATUSES },
   { name: 'reason', label: strings.columns.reason, kind: 'choice', choices: REASONS },
+  { name: 'range', label: strings.insights.range, kind: 'text', placeholder: '912' },
   { name: 'batch', label: strings.columns.batch, kind: 'text', placeholder: 'bat_…' },
   { name: 'created_after', label: strings.filters.after, kind: 'time' },
   { name: 'created_before', label: strings.filters.before, kind: 'time' },

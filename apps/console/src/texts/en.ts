@@ -50,6 +50,7 @@ export const en = {
   navigation: {
     title: 'Pages',
     start: 'Start',
+    insights: 'Insights',
     messages: 'Messages',
     moderation: 'Moderation',
     webhooks: 'Webhooks',
@@ -177,6 +178,48 @@ export const en = {
     empty:
       'There are no messages yet. Send one with a test key: the README of the hub has a command to paste.',
     emptyFilter: 'No message passes these filters. Remove a filter, or choose a longer time.',
+  },
+
+  insights: {
+    title: 'Insights',
+    by: 'By',
+    split: 'Split by',
+    range: 'Range',
+    until: 'Until (empty: now)',
+    hour: 'Hour',
+    day: 'Day (UTC)',
+    rate: 'Delivery rate',
+    submit: 'Time to the submit',
+    final: 'Time to the final status',
+    submitOf: (percentile: string) => `Submit ${percentile}`,
+    finalOf: (percentile: string) => `Final ${percentile}`,
+    percentiles: (p50: string, p95: string, p99: string) => `p50 ${p50}, p95 ${p95}, p99 ${p99}`,
+    before: (value: string) => `before: ${value}`,
+    nowTitle: 'This period',
+    beforeTitle: 'Period before',
+    messagesBefore: 'Messages before',
+    numbers: 'Delivery and times of each hour or day',
+    rateChart: (by: string) =>
+      `Delivery rate by ${by}, and of the period before. The table below has the numbers.`,
+    timeChart: (by: string) =>
+      `Time from acceptance to final status by ${by}, p50 and p95. The table below has the numbers.`,
+    sample:
+      'The delivery rate is the share of delivered messages among those with a final status. Counts are exact. Times are measured on a sample of the newest messages of each hour or day.',
+    ranges: 'Number ranges',
+    rangesAbout:
+      'The delivery rate in percent by range (the three digits after +7), the ranges with the most failures first. A cell opens its messages. A small screen shows the newest hours or days.',
+    noRanges:
+      'No message with a number range was accepted in this period. Choose another period, or remove a filter.',
+    heatMap: (by: string) => `Delivery rate by range and ${by}`,
+    cell: (range: string, at: string, rate: string | null, messages: number) =>
+      `${range}, ${at}: ${rate ?? 'no final status yet'}, ${count(messages, { one: 'message', other: 'messages' })}`,
+    reasons: 'Failures by reason',
+    noReasons: 'No message of this period has a reason code: nothing failed.',
+    groups: 'Split',
+    noSplit: 'Choose what to split by in the filters above.',
+    noGroups: 'There are no messages to split. Choose another period, or remove a filter.',
+    missing:
+      'The statistics have no senders and no SMS operators. They have templates by day only, and without number ranges. By class and range, they have messages with a number range only.',
   },
 
   message: {
