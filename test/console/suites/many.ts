@@ -1,8 +1,21 @@
-/** Work with many: downloads of lists, and saved views. */
+/** Work with many: downloads of lists, saved views, and actions on many items. */
 import { readFileSync } from 'node:fs'
-import type { Page } from 'playwright-core'
+import { deadLetterRecord, topicNames } from '@hub/kafka'
+import { eventually } from '@hub/testkit'
+import type { Locator, Page } from 'playwright-core'
 import { describe, expect, it } from 'vitest'
-import { accessibilityFaults, type Console, screenshot, sendAndWait, typeName } from '../support.ts'
+import { appendRecords } from '../../support/append-records.ts'
+import { freshNumber } from '../../support/hub-admin.ts'
+import { readTopic } from '../../support/read-topic.ts'
+import {
+  accessibilityFaults,
+  callFrom,
+  type Console,
+  screenshot,
+  sendAndWait,
+  STEP_WITHIN_MS,
+  typeName,
+} from '../support.ts'
 
 /** The sandbox number whose messages are not delivered. */
 const UNREACHABLE = '+79000000002'
@@ -17,7 +30,7 @@ const download = async (page: Page, name: RegExp | string) => {
   return { name: file.suggestedFilename(), lines }
 }
 
-export const manyTests = ({ admin, receiver, signIn }: Console): void => {
+export const manyTests = ({ account, admin, hub, receiver, signIn }: Console): void => {
   describe('a download of a list', () => {
     it('has the failed messages of a time, and no others', async () => {
       const account = await admin.createAccount()
@@ -141,6 +154,172 @@ export const manyTests = ({ admin, receiver, signIn }: Console): void => {
       await page.getByText('There is no such view. Its owner may have deleted it.').waitFor()
       await page.getByRole('link', { name: 'All saved views' }).click()
       await page.getByRole('heading', { name: 'Saved views' }).waitFor()
+      await page.context().close()
+    })
+  })
+
+  describe('an action on many items', () => {
+    /** Webhook batches of a new subscription that were delivered, each with one event. */
+    const BATCHES = 7
+
+    /** The address of the attempts of a subscription with so many batches. */
+    const deliveredBatches = async (name: string): Promise<string> => {
+      const account = await admin.createAccount()
+      const path = `/many-${name}`
+      const made = await account.test.post('/v1/webhook_endpoints', {
+        url: receiver.url(path),
+        event_types: ['message.accepted'],
+      })
+      await sendAndWait(account.test, 'otp', freshNumber())
+      const { body } = await account.test.get('/v1/events?limit=1000')
+      const event = body.data.find(({ type }: any) => type === 'message.accepted').id as string
+      const subscription = made.body.id as string
+      // One event at a time has a batch of its own.
+      const page = await signIn(['support'])
+      for (let batch = 1; batch < BATCHES; batch++) {
+        const { status } = await callFrom(page, `/v1/webhook_endpoints/${subscription}/redeliver_event`, {
+          event,
+        })
+        expect(status).toBe(200)
+      }
+      await eventually(
+        async () => {
+          const address = `/v1/webhook_attempts?webhook_endpoint=${subscription}&status=succeeded`
+          const attempts = await (await page.request.get(address)).json()
+          return new Set(attempts.data.map((one: any) => one.event_batch)).size === BATCHES
+        },
+        { withinMs: STEP_WITHIN_MS },
+      )
+      await page.context().close()
+      return `/webhooks/${subscription}?status=succeeded`
+    }
+
+    /** Counts, and begins the action of a button. Returns the region with its progress. */
+    const begin = async (page: Page, button: string, action: string, items: number) => {
+      await page.getByRole('button', { name: button }).click()
+      const dialog = page.getByRole('dialog')
+      await dialog.getByRole('heading', { name: new RegExp(`\\b${items}\\b`, 'u') }).waitFor()
+      const submit = dialog.getByRole('button', { name: action })
+      expect(await submit.isDisabled()).toBe(true)
+      await typeName(dialog)
+      await submit.click()
+      await dialog.waitFor({ state: 'detached' })
+    }
+    const resendAll = (page: Page) => begin(page, 'Send all that match again', 'Send them again', BATCHES)
+    const region = (page: Page) => page.getByRole('region', { name: 'Webhook batches sent again' })
+    const received = (name: string): number =>
+      receiver.received.filter(({ path }) => path === `/many-${name}`).length
+
+    /** Waits for the end. A busy machine may deliver too late: then the failed ones are tried again. */
+    const untilDone = async (progress: Locator, done: number, total: number): Promise<void> => {
+      await eventually(async () => {
+        if ((await progress.getByText('Finished.').count()) === 0) return false
+        const again = progress.getByRole('button', { name: /that failed again$/u })
+        if ((await again.count()) > 0) await again.click()
+        return (await progress.getByText(`${done} of ${total} done`).count()) > 0
+      })
+      await progress.getByText('Finished.').waitFor()
+    }
+
+    it('sends the batches that match the filters again, each with its line in the audit trail', async () => {
+      const address = await deliveredBatches('all')
+      const before = received('all')
+      const page = await signIn(['support'])
+      await page.goto(address)
+      await resendAll(page)
+      // The progress is on every page.
+      await page.getByRole('link', { name: 'Messages', exact: true }).first().click()
+      await untilDone(region(page), BATCHES, BATCHES)
+      expect(received('all')).toBeGreaterThanOrEqual(before + BATCHES)
+      expect(await accessibilityFaults(page)).toEqual([])
+      await screenshot(page, 'many')
+      const [lines] = await admin.sql<
+        { count: number }[]
+      >`SELECT count(*)::integer AS count FROM command.audit
+        WHERE command = 'deliveries resend' AND outcome = 'done'
+          AND run IN (SELECT run FROM command.audit WHERE arguments ->> 'subscription' = ${address.split(/[/?]/u)[2]!})`
+      expect(lines?.count).toBe(BATCHES)
+      await region(page).getByRole('button', { name: 'Close' }).click()
+      await region(page).waitFor({ state: 'detached' })
+      await page.context().close()
+    })
+
+    it('stops, and continues with the others', async () => {
+      const address = await deliveredBatches('stopped')
+      const page = await signIn(['support'])
+      const gate = Promise.withResolvers<void>()
+      await page.route(/\/resend$/u, async (route) => {
+        await gate.promise
+        await route.continue()
+      })
+      await page.goto(address)
+      const asked = page.waitForRequest(/\/resend$/u)
+      await resendAll(page)
+      await asked
+      await region(page).getByRole('button', { name: 'Stop' }).click()
+      await region(page).getByText('Stopping after those in progress.').waitFor()
+      gate.resolve()
+      await region(page).getByText('Stopped. Nothing is in progress.').waitFor()
+      const goOn = region(page).getByRole('button', { name: /^Continue with the other \d+$/u })
+      expect(Number(/\d+$/u.exec((await goOn.textContent()) ?? '')?.[0])).toBeGreaterThan(0)
+      expect(await accessibilityFaults(page)).toEqual([])
+      await goOn.click()
+      await untilDone(region(page), BATCHES, BATCHES)
+      await page.context().close()
+    })
+
+    it('says what is done after its page was closed, and continues', async () => {
+      const address = await deliveredBatches('closed')
+      const page = await signIn(['support'])
+      // The answers never come, so the page ends while items are in progress.
+      await page.route(/\/resend$/u, () => {})
+      await page.goto(address)
+      const asked = page.waitForRequest(/\/resend$/u)
+      await resendAll(page)
+      await asked
+      const context = page.context()
+      await page.close()
+      const later = await context.newPage()
+      await later.goto('/messages')
+      await region(later)
+        .getByText(/^Interrupted: the page was closed/u)
+        .waitFor()
+      const unknown = region(later).getByText(/^\d were in progress when the page was closed/u)
+      const inProgress = Number(((await unknown.textContent()) ?? '')[0])
+      expect(await accessibilityFaults(later)).toEqual([])
+      const before = received('closed')
+      await region(later)
+        .getByRole('button', { name: `Continue with the other ${BATCHES - inProgress}` })
+        .click()
+      await untilDone(region(later), BATCHES - inProgress, BATCHES)
+      expect(received('closed')).toBeGreaterThanOrEqual(before + BATCHES - inProgress)
+      await context.close()
+    })
+
+    it('retries the dead letters that nobody has handled', async () => {
+      await sendAndWait(account.test, 'otp', freshNumber())
+      // Records that the consumers have applied, so that they drop those that are retried.
+      const applied = (await readTopic(hub.describe().kafka.brokers, topicNames().messages)).slice(-3)
+      await appendRecords(
+        hub,
+        applied.map((record) => deadLetterRecord(record, 'many_of_a_test')),
+      )
+      const page = await signIn(['operator'])
+      await page.goto('/dead-letters?topic=hub.messages.v1')
+      await begin(page, 'Retry all that match', 'Retry them', applied.length)
+      const progress = page.getByRole('region', { name: 'Retry of dead letters' })
+      await untilDone(progress, applied.length, applied.length)
+      // The list shows only what nobody has handled.
+      await page.getByText(/There are no dead letters/u).waitFor()
+      await page.context().close()
+    })
+
+    it('is not offered to a role that may not do it', async () => {
+      const address = await deliveredBatches('forbidden')
+      const page = await signIn(['viewer'])
+      await page.goto(address)
+      await page.getByRole('link', { name: 'Download as CSV: Attempts' }).waitFor()
+      expect(await page.getByRole('button', { name: 'Send all that match again' }).count()).toBe(0)
       await page.context().close()
     })
   })

@@ -88,6 +88,13 @@ export const roleTests = (console_: Console): void => {
             },
             {
               role: one,
+              page: '/dead-letters',
+              button: 'Retry all that match',
+              call: '/v1/dead_letters/retry',
+              body: { id: 'hub.messages.v1.dead-letter/0/0' },
+            },
+            {
+              role: one,
               page: '/accounts',
               button: 'Stop the hub',
               call: '/v1/hub/stop',

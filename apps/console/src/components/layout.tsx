@@ -9,6 +9,7 @@ import { LANGUAGE, language, LANGUAGE_NAMES, LANGUAGES } from '../language.ts'
 import { writeChoice } from '../storage.ts'
 import { strings } from '../strings.ts'
 import { shortcutsOn, THEMES, theme } from '../theme.ts'
+import { RunBanner } from '../many/banner.tsx'
 import { searchFor } from '../screens/search.tsx'
 import { Announcement } from './basics.tsx'
 
@@ -282,6 +283,7 @@ export const Layout = ({ children }: { readonly children: ComponentChildren }) =
         <Side openHelp={() => setHelp(true)} />
         <div class="content">
           <SearchBox />
+          <RunBanner />
           <main id="main" tabIndex={-1}>
             {children}
           </main>

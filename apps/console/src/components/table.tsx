@@ -164,6 +164,8 @@ export const Table = <Row,>({
 
 interface PagedTableProps<Row> extends Omit<TableProps<Row>, 'rows' | 'hasMore' | 'dropped'> {
   readonly pages: Pages<Row>
+  /** Actions on the list as a whole. */
+  readonly tools?: ComponentChildren
   /** Shown if the list is empty: how to get something to see. */
   readonly empty: ComponentChildren
 }
@@ -190,7 +192,7 @@ export const ListTools = ({
 )
 
 /** The pages of a list. The next page loads when its end becomes visible, or with the button. */
-export const PagedTable = <Row,>({ empty, pages, ...table }: PagedTableProps<Row>) => {
+export const PagedTable = <Row,>({ empty, pages, tools, ...table }: PagedTableProps<Row>) => {
   const end = useRef<HTMLDivElement>(null)
   const { csv, dropped, failure, hasMore, loadMore, loading, reload, rows, searchedUntil } = pages
   useEffect(() => {
@@ -224,7 +226,9 @@ export const PagedTable = <Row,>({ empty, pages, ...table }: PagedTableProps<Row
       ) : null}
       {rows.length > 0 ? (
         <>
-          <ListTools csv={csv} label={table.label} />
+          <ListTools csv={csv} label={table.label}>
+            {tools}
+          </ListTools>
           <Table {...table} rows={rows} dropped={dropped} hasMore={hasMore} />
         </>
       ) : null}

@@ -16,6 +16,7 @@ import {
 } from '../components/basics.tsx'
 import { ActionButton, ReasonField, textOf } from '../components/dialog.tsx'
 import { currentFilters, FilterBar, type FilterField } from '../components/filters.tsx'
+import { ActOnMany } from '../many/act-on-many.tsx'
 import { type Column, PagedTable, Table } from '../components/table.tsx'
 import { countText, rateText, wordsOf } from '../format/number.ts'
 import { durationText } from '../format/time.ts'
@@ -294,6 +295,14 @@ const LETTER_COLUMNS: ReadonlyArray<Column<DeadLetter>> = [
 const Letters = () => {
   const filters = currentFilters(LETTER_FIELDS)
   const pages = usePages<DeadLetter>(withFilters('/v1/dead_letters', { ...filters, limit: '100' }))
+  const tools = may('dead_letters.change') ? (
+    <ActOnMany<DeadLetter>
+      kind="retry"
+      path={withFilters('/v1/dead_letters', filters)}
+      idOf={({ handled, id }) => (handled === null ? id : null)}
+      reload={pages.reload}
+    />
+  ) : null
   return (
     <>
       <PageTitle text={strings.deadLetters.title} />
@@ -301,6 +310,7 @@ const Letters = () => {
       <PagedTable
         label={strings.deadLetters.title}
         pages={pages}
+        tools={tools}
         columns={LETTER_COLUMNS}
         rowKey={({ id }) => id}
         empty={strings.deadLetters.empty}

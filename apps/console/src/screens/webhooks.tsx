@@ -18,6 +18,7 @@ import {
 } from '../components/basics.tsx'
 import { ActionButton, textOf } from '../components/dialog.tsx'
 import { ACCOUNT_FIELD, currentFilters, FilterBar, type FilterField } from '../components/filters.tsx'
+import { ActOnMany } from '../many/act-on-many.tsx'
 import { type Column, PagedTable } from '../components/table.tsx'
 import { countText, wordsOf } from '../format/number.ts'
 import { durationText, utcOfField } from '../format/time.ts'
@@ -250,6 +251,18 @@ export const SubscriptionPage = ({ id }: { readonly id: string }) => {
           <PagedTable
             label={strings.webhooks.attempts}
             pages={pages}
+            tools={
+              may('messages.resend') ? (
+                <ActOnMany<Attempt>
+                  kind="resend"
+                  of={id}
+                  path={list}
+                  // The events of a test delivery are not kept.
+                  idOf={({ event_batch, trial }) => (trial ? null : event_batch)}
+                  reload={pages.reload}
+                />
+              ) : null
+            }
             columns={ATTEMPT_COLUMNS}
             rowKey={(attempt) => attempt.id}
             empty={

@@ -558,6 +558,47 @@ export const en = {
     empty: 'No message was charged in this month. Test messages are free. Choose another month.',
   },
 
+  many: {
+    title: { retry: 'Retry of dead letters', resend: 'Webhook batches sent again' },
+    all: { retry: 'Retry all that match', resend: 'Send all that match again' },
+    begin: { retry: 'Retry them', resend: 'Send them again' },
+    counting: 'Counting …',
+    counted: {
+      retry: (items: number) => `Retry ${count(items, { one: 'dead letter', other: 'dead letters' })}`,
+      resend: (items: number) =>
+        `Send ${count(items, { one: 'webhook batch', other: 'webhook batches' })} again`,
+    },
+    about: {
+      retry:
+        'These dead letters pass the filters and were not handled yet. Each record is appended to its source topic again, the oldest first. Do it after the repair of the fault.',
+      resend:
+        'These are the batches of the attempts that pass the filters, also those that a later attempt has delivered. Each is sent once more, the oldest first, with the same events and the same Hub-Event-Id.',
+    },
+    cut: (items: string) => `More pass the filters. These are the newest ${items}: do the others afterwards.`,
+    keepOpen:
+      'At most ten begin in a second, and each is in the audit trail. Keep this tab open: you can go to other pages of the console, and stop at any time.',
+    nothing: 'Nothing in this list can be taken: it is handled already, or a test delivery.',
+    elsewhere: 'Another tab of this browser performs such an action. Wait for its end, or stop it there.',
+    progress: (done: string, total: string) => `${done} of ${total} done`,
+    failed: (items: number) => `${items} failed`,
+    unknown: (items: number) =>
+      `${items} were in progress when the page was closed: the audit trail has their outcome`,
+    phases: {
+      running: 'In progress. It ends with this tab.',
+      stopping: 'Stopping after those in progress.',
+      stopped: 'Stopped. Nothing is in progress.',
+      failing:
+        'Stopped by itself, because one after another failed. Look at the reasons before you continue.',
+      interrupted: 'Interrupted: the page was closed, or your session ended. Nothing is in progress.',
+      ended: 'Finished.',
+    },
+    stop: 'Stop',
+    goOn: (items: number) => `Continue with the other ${items}`,
+    again: (items: number) => `Try the ${items} that failed again`,
+    close: 'Close',
+    trail: 'Audit trail',
+  },
+
   views: {
     title: 'Saved views',
     view: 'Saved view',
