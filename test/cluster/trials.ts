@@ -2,6 +2,7 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Cluster } from './cluster.ts'
+import { rolledOut } from './deploy.ts'
 import { UserError } from '@hub/local-stack'
 import type { Trial, TrialResult } from './trials/trial.ts'
 import { openTrials } from './trials/trial.ts'
@@ -63,6 +64,8 @@ export const runTrials = async (
       `There is no trial ${unknown.join(', ')}. There are ${Object.keys(TRIALS).join(', ')}.`,
     )
   const selected = names.length === 0 ? Object.keys(TRIALS) : names
+  // A deployment may still be going on. The first trial begins without a hub.
+  if (selected[0] !== 'install') await rolledOut(cluster)
   const tools = openTrials(cluster, report)
   const results: Record<string, TrialResult & { readonly seconds: number }> = {}
   let passed = 0
