@@ -1,7 +1,7 @@
 import { useRef } from 'preact/hooks'
 import { percentText } from '../format/number.ts'
 import { strings } from '../strings.ts'
-import { levelOf, worstRanges } from './series.ts'
+import { type HeatCell, levelOf, rateOf, worstRanges } from './series.ts'
 import { useWidth } from './width.ts'
 
 /** Pixels of a cell, which is wide enough for `100` and for a finger, and of the name of a range. */
@@ -10,14 +10,6 @@ const NAME = 60
 
 /** Ranges of the map. The table below it has all. */
 const MOST_RANGES = 20
-
-export interface HeatCell {
-  readonly range: string
-  readonly at: string
-  readonly accepted: number
-  readonly delivered: number
-  readonly final: number
-}
 
 interface HeatMapProps {
   readonly label: string
@@ -60,7 +52,7 @@ export const HeatMap = ({ cells, hrefOf, label, parts }: HeatMapProps) => {
               {shown.map(({ at, long }) => {
                 const cell = found.get(`${range} ${at}`)
                 if (cell === undefined) return <td key={at} />
-                const rate = cell.final === 0 ? null : cell.delivered / cell.final
+                const rate = rateOf(cell)
                 const text = strings.insights.cell(
                   range,
                   long,

@@ -1,5 +1,5 @@
 import { useRef } from 'preact/hooks'
-import { segmentsOf, tickParts, type Values } from './series.ts'
+import { pointsText, segmentsOf, tickParts, type Values } from './series.ts'
 import { useWidth } from './width.ts'
 
 /** Pixels of the plot, and of the axes around it. */
@@ -38,7 +38,7 @@ export const SeriesChart = ({ bottom, label, lines, parts, top, valueText }: Ser
   const x = (part: number): number => (parts.length < 2 ? 0 : (part / (parts.length - 1)) * width)
   const ticks = [bottom, (bottom + top) / 2, top]
   return (
-    <>
+    <figure class="chart">
       <ul class="legend">
         {lines.map(({ look, name }) => (
           <li key={look}>
@@ -79,7 +79,7 @@ export const SeriesChart = ({ bottom, label, lines, parts, top, valueText }: Ser
                   <polyline
                     key={`${look} ${points[0]?.x}`}
                     class={`line ${look}`}
-                    points={points.map((point) => `${point.x.toFixed(1)},${point.y.toFixed(1)}`).join(' ')}
+                    points={pointsText(points)}
                   />
                 ),
               ),
@@ -87,6 +87,6 @@ export const SeriesChart = ({ bottom, label, lines, parts, top, valueText }: Ser
           </g>
         </svg>
       </div>
-    </>
+    </figure>
   )
 }

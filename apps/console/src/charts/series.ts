@@ -1,9 +1,9 @@
-/** Lines with gaps, and their scale: the charts of insights. Pure. */
+/** Lines with gaps and their scale, and cells of a heat map. Pure. */
 
 /** `null`: there is nothing to show at that time, and the line has a gap. */
 export type Values = ReadonlyArray<number | null>
 
-interface Plot {
+export interface Plot {
   readonly width: number
   readonly height: number
   /** The values at its bottom and its top. */
@@ -11,7 +11,7 @@ interface Plot {
   readonly top: number
 }
 
-export interface Point {
+interface Point {
   readonly x: number
   readonly y: number
 }
@@ -37,6 +37,10 @@ export const segmentsOf = (
   return segments
 }
 
+/** The points of an SVG polyline: `x,y x,y …`. */
+export const pointsText = (points: ReadonlyArray<Point>): string =>
+  points.map(({ x, y }) => `${x.toFixed(1)},${y.toFixed(1)}`).join(' ')
+
 /** The bottom of a chart of shares: the tenth below the smallest one, and at least a tenth below its top, 1. */
 export const floorOfShares = (lines: ReadonlyArray<Values>): number => {
   const least = Math.min(0.9, ...lines.flatMap((line) => line.flatMap((value) => value ?? [])))
@@ -49,6 +53,20 @@ export const tickParts = (parts: number, most: number): ReadonlyArray<number> =>
   return Array.from({ length: parts }, (_, i) => i).filter((i) => (parts - 1 - i) % every === 0)
 }
 
+/** The messages of a number range in an hour or a day. */
+export interface HeatCell {
+  readonly range: string
+  readonly at: string
+  readonly accepted: number
+  readonly delivered: number
+  /** With a final status. */
+  readonly final: number
+}
+
+/** From 0 to 1; `null`: no message has a final status. */
+export const rateOf = ({ delivered, final }: HeatCell): number | null =>
+  final === 0 ? null : delivered / final
+
 /** How good a delivery rate is; `none`: no message has a final status. */
 export const levelOf = (rate: number | null): 'good' | 'fair' | 'poor' | 'bad' | 'none' => {
   if (rate === null) return 'none'
@@ -57,16 +75,8 @@ export const levelOf = (rate: number | null): 'good' | 'fair' | 'poor' | 'bad' |
   return rate >= 0.5 ? 'poor' : 'bad'
 }
 
-interface Cell {
-  readonly range: string
-  readonly at: string
-  readonly delivered: number
-  readonly final: number
-  readonly accepted: number
-}
-
 /** The ranges with the most messages that were not delivered first, then those with the most messages. */
-export const worstRanges = (cells: ReadonlyArray<Cell>, most: number): ReadonlyArray<string> => {
+export const worstRanges = (cells: ReadonlyArray<HeatCell>, most: number): ReadonlyArray<string> => {
   const sums = new Map<string, { failed: number; accepted: number }>()
   for (const { accepted, delivered, final, range } of cells) {
     const sum = sums.get(range) ?? { failed: 0, accepted: 0 }

@@ -1,5 +1,5 @@
 import { useRef, useState } from 'preact/hooks'
-import { type Column, Table } from '../components/table.tsx'
+import { ChartNumbers, type Column } from '../components/table.tsx'
 import { countText } from '../format/number.ts'
 import { localMinute } from '../format/time.ts'
 import { strings } from '../strings.ts'
@@ -159,15 +159,12 @@ export const TrafficChart = ({
           </g>
         </svg>
       </div>
-      <details>
-        <summary>{strings.charts.numbers}</summary>
-        <Table
-          label={strings.charts.traffic(label)}
-          rows={minutes.toReversed()}
-          columns={COLUMNS}
-          rowKey={({ at: minute }) => minute}
-        />
-      </details>
+      <ChartNumbers
+        label={strings.charts.traffic(label)}
+        rows={minutes.toReversed()}
+        columns={COLUMNS}
+        rowKey={({ at: minute }) => minute}
+      />
     </figure>
   )
 }

@@ -1,4 +1,5 @@
 /** The lines and axes of the chart of messages per minute. Pure. */
+import { type Plot, pointsText, segmentsOf } from './series.ts'
 
 export const SERIES = ['sent', 'delivered', 'failed'] as const
 export type Series = (typeof SERIES)[number]
@@ -25,22 +26,15 @@ export const roundUp = (value: number): number => {
 export const topOf = (minutes: ReadonlyArray<Minute>, shown: ReadonlyArray<Series>): number =>
   roundUp(Math.max(0, ...minutes.flatMap((minute) => shown.map((series) => minute[series]))))
 
-interface Plot {
-  readonly width: number
-  readonly height: number
-  /** The value at its top. */
-  readonly top: number
-}
-
 /** The points of an SVG polyline (`x,y x,y …`) for a series. */
 export const lineOf = (
   minutes: ReadonlyArray<Minute>,
   series: Series,
-  { height, top, width }: Plot,
+  plot: Omit<Plot, 'bottom'>,
 ): string => {
-  const step = minutes.length > 1 ? width / (minutes.length - 1) : 0
-  return minutes
-    .map((minute, i) => `${(i * step).toFixed(1)},${(height - (minute[series] / top) * height).toFixed(1)}`)
+  const values = minutes.map((minute) => minute[series])
+  return segmentsOf(values, { ...plot, bottom: 0 })
+    .map(pointsText)
     .join(' ')
 }
 

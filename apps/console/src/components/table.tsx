@@ -162,6 +162,14 @@ export const Table = <Row,>({
   )
 }
 
+/** The numbers of a chart, for those who want them exactly or do not see the chart. */
+export const ChartNumbers = <Row,>(table: TableProps<Row>) => (
+  <details>
+    <summary>{strings.charts.numbers}</summary>
+    <Table {...table} />
+  </details>
+)
+
 interface PagedTableProps<Row> extends Omit<TableProps<Row>, 'rows' | 'hasMore' | 'dropped'> {
   readonly pages: Pages<Row>
   /** Actions on the list as a whole. */

@@ -79,12 +79,9 @@ export const putBack = (run: Run, id: string): Run => ({
   begun: without(run.begun, id),
 })
 
-/** Lets nothing begin any more. `why`: the phase when the items in progress are answered. */
-export const stop = (run: Run, why: 'stopped' | 'failing' = 'stopped'): Run => {
-  if (run.phase !== 'running') return run
-  if (why === 'failing') return settled({ ...run, phase: 'failing' })
-  return settled({ ...run, phase: 'stopping' })
-}
+/** Lets nothing begin any more. */
+export const stop = (run: Run, phase: 'stopping' | 'failing' = 'stopping'): Run =>
+  run.phase === 'running' ? settled({ ...run, phase }) : run
 
 /** Phases in which nothing is in progress. */
 const AT_REST: ReadonlyArray<Phase> = ['stopped', 'failing', 'ended']

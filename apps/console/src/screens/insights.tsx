@@ -3,12 +3,12 @@ import type { ComponentChildren } from 'preact'
 import { CHOICES } from '../api/choices.ts'
 import { useResource } from '../api/resource.ts'
 import type { Insights as Answer, InsightGroup, InsightPart, InsightReason } from '../api/types.ts'
-import { HeatMap, type HeatCell } from '../charts/heat-map.tsx'
-import { floorOfShares } from '../charts/series.ts'
+import { HeatMap } from '../charts/heat-map.tsx'
+import { floorOfShares, type HeatCell, rateOf } from '../charts/series.ts'
 import { SeriesChart } from '../charts/series-chart.tsx'
 import { Empty, Id, PageTitle, ResourceState } from '../components/basics.tsx'
 import { ACCOUNT_FIELD, currentFilters, FilterBar, type FilterField } from '../components/filters.tsx'
-import { type Column, Table } from '../components/table.tsx'
+import { ChartNumbers, type Column, Table } from '../components/table.tsx'
 import { countText, percentText, wordsOf } from '../format/number.ts'
 import { dateText, durationText, localMinute, localText, shortDate } from '../format/time.ts'
 import { withFilters } from '../routing/routes.ts'
@@ -111,22 +111,42 @@ interface PartRow extends InsightPart {
   readonly before: InsightPart | undefined
 }
 
-const failedOf = ({ expired, rejected, undelivered }: InsightPart | InsightGroup): number =>
-  undelivered + rejected + expired
+type Outcomes = InsightPart | InsightGroup
+
+const failedOf = ({ expired, rejected, undelivered }: Outcomes): number => undelivered + rejected + expired
+
+const MESSAGES: Column<Pick<Outcomes, 'accepted'>> = {
+  title: strings.messages.title,
+  numeric: true,
+  cell: ({ accepted }) => countText(accepted),
+}
+const DELIVERED: Column<Pick<Outcomes, 'delivered'>> = {
+  title: strings.charts.delivered,
+  numeric: true,
+  cell: ({ delivered }) => countText(delivered),
+}
+const FAILED: Column<Outcomes> = {
+  title: strings.charts.failed,
+  numeric: true,
+  cell: (row) => countText(failedOf(row)),
+}
+const RATE: Column<Outcomes> = {
+  title: strings.insights.rate,
+  numeric: true,
+  cell: ({ delivery_rate }) => shareText(delivery_rate),
+}
+
+const atColumn = (by: Unit): Column<{ readonly at: string }> => ({
+  title: by === 'hour' ? strings.insights.hour : strings.insights.day,
+  cell: ({ at }) => longPart(at, by),
+})
 
 const partColumns = (by: Unit): ReadonlyArray<Column<PartRow>> => [
-  {
-    title: by === 'hour' ? strings.insights.hour : strings.insights.day,
-    cell: ({ at }) => longPart(at, by),
-  },
-  { title: strings.messages.title, numeric: true, cell: ({ accepted }) => countText(accepted) },
-  { title: strings.charts.delivered, numeric: true, cell: ({ delivered }) => countText(delivered) },
-  { title: strings.charts.failed, numeric: true, cell: (row) => countText(failedOf(row)) },
-  {
-    title: strings.insights.rate,
-    numeric: true,
-    cell: ({ delivery_rate }) => shareText(delivery_rate),
-  },
+  atColumn(by),
+  MESSAGES,
+  DELIVERED,
+  FAILED,
+  RATE,
   {
     title: strings.insights.beforeTitle,
     numeric: true,
@@ -153,46 +173,39 @@ const Charts = ({ before, by, now }: Answer) => {
       <div class="side-by-side">
         <section aria-label={strings.insights.rate}>
           <h2>{strings.insights.rate}</h2>
-          <figure class="chart">
-            <SeriesChart
-              label={strings.insights.rateChart(by)}
-              parts={labels}
-              lines={[
-                { name: strings.insights.nowTitle, look: 'now', values: rates },
-                { name: strings.insights.beforeTitle, look: 'before', values: ratesBefore },
-              ]}
-              bottom={floorOfShares([rates, ratesBefore])}
-              top={1}
-              valueText={(share) => percentText(share)}
-            />
-          </figure>
+          <SeriesChart
+            label={strings.insights.rateChart(by)}
+            parts={labels}
+            lines={[
+              { name: strings.insights.nowTitle, look: 'now', values: rates },
+              { name: strings.insights.beforeTitle, look: 'before', values: ratesBefore },
+            ]}
+            bottom={floorOfShares([rates, ratesBefore])}
+            top={1}
+            valueText={(share) => percentText(share)}
+          />
         </section>
         <section aria-label={strings.insights.final}>
           <h2>{strings.insights.final}</h2>
-          <figure class="chart">
-            <SeriesChart
-              label={strings.insights.timeChart(by)}
-              parts={labels}
-              lines={[
-                { name: 'p50', look: 'now', values: p50 },
-                { name: 'p95', look: 'slow', values: p95 },
-              ]}
-              bottom={0}
-              top={Math.max(1000, ...p95.map((ms) => ms ?? 0))}
-              valueText={durationText}
-            />
-          </figure>
+          <SeriesChart
+            label={strings.insights.timeChart(by)}
+            parts={labels}
+            lines={[
+              { name: 'p50', look: 'now', values: p50 },
+              { name: 'p95', look: 'slow', values: p95 },
+            ]}
+            bottom={0}
+            top={Math.max(1000, ...p95.map((ms) => ms ?? 0))}
+            valueText={durationText}
+          />
         </section>
       </div>
-      <details>
-        <summary>{strings.charts.numbers}</summary>
-        <Table
-          label={strings.insights.numbers}
-          rows={rows.toReversed()}
-          columns={partColumns(by)}
-          rowKey={({ at }) => at}
-        />
-      </details>
+      <ChartNumbers
+        label={strings.insights.numbers}
+        rows={rows.toReversed()}
+        columns={partColumns(by)}
+        rowKey={({ at }) => at}
+      />
       <p class="muted">{strings.insights.sample}</p>
     </>
   )
@@ -203,17 +216,10 @@ const cellColumns = (by: Unit, filters: Filters): ReadonlyArray<Column<HeatCell>
     title: strings.insights.range,
     cell: (cell) => <a href={hrefOf(cell, by, filters)}>{cell.range}</a>,
   },
-  {
-    title: by === 'hour' ? strings.insights.hour : strings.insights.day,
-    cell: ({ at }) => longPart(at, by),
-  },
-  { title: strings.messages.title, numeric: true, cell: ({ accepted }) => countText(accepted) },
-  { title: strings.charts.delivered, numeric: true, cell: ({ delivered }) => countText(delivered) },
-  {
-    title: strings.insights.rate,
-    numeric: true,
-    cell: ({ delivered, final }) => shareText(final === 0 ? null : delivered / final),
-  },
+  atColumn(by),
+  MESSAGES,
+  DELIVERED,
+  { title: strings.insights.rate, numeric: true, cell: (cell) => shareText(rateOf(cell)) },
 ]
 
 const hrefOf = ({ at, range }: HeatCell, by: Unit, filters: Filters): string =>
@@ -240,15 +246,12 @@ const Ranges = ({ by, now, ranges }: Answer) => {
               }))}
               hrefOf={(cell) => hrefOf(cell, by, filters)}
             />
-            <details>
-              <summary>{strings.charts.numbers}</summary>
-              <Table
-                label={strings.insights.heatMap(by)}
-                rows={ranges}
-                columns={cellColumns(by, filters)}
-                rowKey={({ at, range }) => `${range} ${at}`}
-              />
-            </details>
+            <ChartNumbers
+              label={strings.insights.heatMap(by)}
+              rows={ranges}
+              columns={cellColumns(by, filters)}
+              rowKey={({ at, range }) => `${range} ${at}`}
+            />
           </figure>
         </>
       )}
@@ -285,19 +288,15 @@ const groupColumns = (split: string): ReadonlyArray<Column<InsightGroup>> => [
     title: SPLIT_TITLES[split] ?? split,
     cell: ({ value }) => (split === 'account' ? <Id id={value} /> : wordsOf(value)),
   },
-  { title: strings.messages.title, numeric: true, cell: ({ accepted }) => countText(accepted) },
+  MESSAGES,
   {
     title: strings.insights.messagesBefore,
     numeric: true,
     cell: ({ before }) => countText(before.accepted),
   },
-  { title: strings.charts.delivered, numeric: true, cell: ({ delivered }) => countText(delivered) },
-  { title: strings.charts.failed, numeric: true, cell: (row) => countText(failedOf(row)) },
-  {
-    title: strings.insights.rate,
-    numeric: true,
-    cell: ({ delivery_rate }) => shareText(delivery_rate),
-  },
+  DELIVERED,
+  FAILED,
+  RATE,
   {
     title: strings.insights.beforeTitle,
     numeric: true,
