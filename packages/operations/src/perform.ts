@@ -11,8 +11,15 @@ import {
   type OperationRefused,
   refused,
 } from './failures.ts'
-import { allowingRole } from './permission.ts'
+import { allowingRole, type Permission } from './permission.ts'
 import type { UseCase } from './use-case.ts'
+
+/** The role of the actor that has a permission. An attempt without one is not recorded. */
+export const requirePermission = (actor: Actor, permission: Permission): Effect.Effect<Role, Forbidden> =>
+  Effect.suspend(() => {
+    const role = allowingRole(actor, permission)
+    return role === null ? Effect.fail(new Forbidden({ permission })) : Effect.succeed(role)
+  })
 
 /**
  * The role of the actor that allows a use case. An attempt without one is recorded, if the use case itself
@@ -22,12 +29,9 @@ export const requireRole = (
   actor: Actor,
   { audit, name, permission }: Pick<UseCase<never, never, never, never>, 'audit' | 'name' | 'permission'>,
 ): Effect.Effect<Role, Forbidden, Sql> =>
-  Effect.gen(function* () {
-    const role = allowingRole(actor, permission)
-    if (role !== null) return role
-    if (audit !== null) yield* recordAttempt(actor, name, 'forbidden', { permission })
-    return yield* new Forbidden({ permission })
-  })
+  Effect.tapError(requirePermission(actor, permission), () =>
+    audit === null ? Effect.void : recordAttempt(actor, name, 'forbidden', { permission }),
+  )
 
 /**
  * Checks the permission of the actor, and runs the use case between two rows of the audit trail:

@@ -10,11 +10,12 @@ import type { Actor } from './actor.ts'
 import * as Audit from './audit.ts'
 import * as DeadLetters from './dead-letters.ts'
 import { PAGE_PARAMETERS } from './export.ts'
-import { Forbidden, inputInvalid, type OperationRefused, refused } from './failures.ts'
+import { inputInvalid, type OperationRefused, refused } from './failures.ts'
 import { hasNoNumber, Line, Timestamp, Uuid } from './fields.ts'
 import { list as messages } from './messages/list.ts'
 import * as OptOuts from './opt-outs.ts'
-import { allowingRole, type Permission } from './permission.ts'
+import { requirePermission } from './perform.ts'
+import { allowingRole } from './permission.ts'
 import * as Senders from './senders.ts'
 import { query } from './sql.ts'
 import * as Views from './tables/saved-views.ts'
@@ -138,9 +139,6 @@ const findDeleted = Effect.fnUntraced(function* ({
   }
   return null
 })
-
-const requirePermission = (actor: Actor, permission: Permission): Effect.Effect<void, Forbidden> =>
-  allowingRole(actor, permission) === null ? Effect.fail(new Forbidden({ permission })) : Effect.void
 
 const requireView = Effect.fnUntraced(function* (id: string, actor: Actor) {
   const row = yield* query((q) => Views.read(q, id, actor.id))

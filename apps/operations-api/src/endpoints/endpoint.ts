@@ -3,10 +3,9 @@
  * the API description all follow from one definition.
  */
 import {
-  allowingRole,
-  Forbidden,
   perform,
   type Permission,
+  requirePermission,
   requireRole,
   rolesWith,
   type UseCase,
@@ -139,9 +138,7 @@ export const ownEndpoint = ({ answer, ...is }: OwnEndpoint): Endpoint => {
     codes: [],
     media: null,
     handle: Effect.fnUntraced(function* (caller, request) {
-      if (is.permission !== null && allowingRole(caller.actor, is.permission) === null) {
-        return yield* new Forbidden({ permission: is.permission })
-      }
+      if (is.permission !== null) yield* requirePermission(caller.actor, is.permission)
       yield* decode(request)
       return jsonAnswer(200, yield* Effect.orDie(encode(yield* answer(caller))))
     }),

@@ -1,5 +1,5 @@
 /** The overview as server-sent events. */
-import { allowingRole, Forbidden, Overview } from '@hub/operations'
+import { Overview, requirePermission } from '@hub/operations'
 import { Duration, Effect, Stream } from 'effect'
 import type { Caller } from '../access/caller.ts'
 import type { Sessions } from '../access/sessions.ts'
@@ -36,9 +36,7 @@ export const makeOverviewStreams = (sessions: Pick<Sessions['Service'], 'find'>)
   const open = makeCallerLimit(MAX_OF_CALLER)
   const endOf = makeCallerEnd(sessions)
   return Effect.fnUntraced(function* (caller: Caller) {
-    const { actor } = caller
-    const { permission } = Overview.read
-    if (allowingRole(actor, permission) === null) return yield* new Forbidden({ permission })
+    yield* requirePermission(caller.actor, Overview.read.permission)
     const { changes } = yield* Overview.OverviewFeed
     const end = Effect.race(yield* endOf(caller), Effect.sleep(LONGEST_STREAM))
     yield* open.check(caller)

@@ -175,22 +175,20 @@ const toPeriod = (
   }
 }
 
-const orNull = <A extends Schema.Top>(schema: A) => Schema.NullOr(schema)
-
 export const read = defineUseCase({
   name: 'insights',
   permission: 'usage.read',
   input: Schema.Struct({
-    account: orNull(publicId('acc')),
+    account: Schema.NullOr(publicId('acc')),
     /** `null`: live. */
-    mode: orNull(Mode),
-    class: orNull(Schema.Literals(MESSAGE_CLASSES)),
-    range: orNull(NumberRange),
+    mode: Schema.NullOr(Mode),
+    class: Schema.NullOr(Schema.Literals(MESSAGE_CLASSES)),
+    range: Schema.NullOr(NumberRange),
     /** By hour: 24 hours. By day: 30 days. `null`: by hour. */
-    by: orNull(Schema.Literals(UNITS)),
+    by: Schema.NullOr(Schema.Literals(UNITS)),
     /** The last hour or day is the one of this time. `null`: now. */
-    until: orNull(Timestamp),
-    split: orNull(Schema.Literals(SPLITS)),
+    until: Schema.NullOr(Timestamp),
+    split: Schema.NullOr(Schema.Literals(SPLITS)),
   }),
   output: Insights,
   check: ({ by, range, split }) =>

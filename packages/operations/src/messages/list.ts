@@ -14,8 +14,6 @@ import { Message, readInOrder, toMessage } from './message.ts'
 /** The cursor of the list: a message (UUID). */
 const Below = Schema.String.check(Schema.isUUID())
 
-const orNull = <A extends Schema.Top>(schema: A) => Schema.NullOr(schema)
-
 const uuidOrNull = (prefix: 'acc' | 'bat', id: string | null): string | null =>
   id === null ? null : decodeId(prefix, id)
 
@@ -23,17 +21,17 @@ export const list = defineUseCase({
   name: 'messages list',
   permission: 'messages.read',
   input: Schema.Struct({
-    account: orNull(publicId('acc')),
-    mode: orNull(Mode),
-    class: orNull(Schema.Literals(MESSAGE_CLASSES)),
-    template: orNull(Schema.String.annotate({ description: 'The name of a template.' })),
-    status: orNull(Schema.Literals(STATUSES)),
-    reason: orNull(Schema.Literals(REASON_CODES)),
-    range: orNull(NumberRange),
+    account: Schema.NullOr(publicId('acc')),
+    mode: Schema.NullOr(Mode),
+    class: Schema.NullOr(Schema.Literals(MESSAGE_CLASSES)),
+    template: Schema.NullOr(Schema.String.annotate({ description: 'The name of a template.' })),
+    status: Schema.NullOr(Schema.Literals(STATUSES)),
+    reason: Schema.NullOr(Schema.Literals(REASON_CODES)),
+    range: Schema.NullOr(NumberRange),
     /** Only the messages of this batch, in the order of their ids. Without other filters. */
-    batch: orNull(publicId('bat')),
-    created_after: orNull(Timestamp),
-    created_before: orNull(Timestamp),
+    batch: Schema.NullOr(publicId('bat')),
+    created_after: Schema.NullOr(Timestamp),
+    created_before: Schema.NullOr(Timestamp),
     ...pageFields,
   }),
   output: Schema.Struct({
