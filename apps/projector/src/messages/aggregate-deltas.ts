@@ -91,6 +91,16 @@ const count = (counts: StatusCounts, status: Status, by: 1 | -1): void => {
   if (status !== 'accepted' && status !== 'sent') counts[status] += by
 }
 
+/** The sum with a key, which begins if there is none. */
+const sumAt = <Sum>(sums: Map<string, Sum>, key: string, start: () => Sum): Sum => {
+  let sum = sums.get(key)
+  if (sum === undefined) {
+    sum = start()
+    sums.set(key, sum)
+  }
+  return sum
+}
+
 /** Whether two states contribute the same, as after an attempt or a read receipt. */
 const contributesTheSame = (a: MessageRow, b: MessageRow): boolean =>
   a.status === b.status &&
@@ -132,11 +142,8 @@ export class AggregateDeltas {
     if (subject === null) return
     const units = minorUnits(billedPrice(subject.price, status, reason))
     const { numberRange } = subject
-    const sums: ReadonlyArray<StatsSum<object>> = [
-      this.#dailyOf(subject),
-      this.#hourlyOf(subject, reason),
-      ...(numberRange === null ? [] : [this.#rangeOf(subject, numberRange, reason)]),
-    ]
+    const sums: Array<StatsSum<object>> = [this.#dailyOf(subject), this.#hourlyOf(subject, reason)]
+    if (numberRange !== null) sums.push(this.#rangeOf(subject, numberRange, reason))
     for (const sum of sums) {
       sum.accepted += by
       sum.sent += row.acceptedByOperator ? by : 0
@@ -183,13 +190,10 @@ export class AggregateDeltas {
     const { account, class: messageClass, mode, template } = subject
     const { currency } = subject.price
     const key = `${Math.floor(subject.at / DAY_MS)}\n${account}\n${mode}\n${messageClass}\n${currency}\n${template}`
-    let sum = this.#daily.get(key)
-    if (sum === undefined) {
+    return sumAt(this.#daily, key, () => {
       const day = toTimestamp(subject.at).slice(0, 10)
-      sum = { day, account, mode, class: messageClass, template, currency, ...NOTHING }
-      this.#daily.set(key, sum)
-    }
-    return sum
+      return { day, account, mode, class: messageClass, template, currency, ...NOTHING }
+    })
   }
 
   #hourlyOf(subject: Subject, reason: ReasonCode | null): StatsSum<HourlyKey> {
@@ -197,12 +201,10 @@ export class AggregateDeltas {
     const { currency } = subject.price
     const hours = Math.floor(subject.at / HOUR_MS)
     const key = `${hours}\n${account}\n${mode}\n${reason}\n${currency}`
-    let sum = this.#hourly.get(key)
-    if (sum === undefined) {
-      sum = { hour: toTimestamp(hours * HOUR_MS), account, mode, reason, currency, ...NOTHING }
-      this.#hourly.set(key, sum)
-    }
-    return sum
+    return sumAt(this.#hourly, key, () => {
+      const hour = toTimestamp(hours * HOUR_MS)
+      return { hour, account, mode, reason, currency, ...NOTHING }
+    })
   }
 
   #rangeOf(subject: Subject, numberRange: string, reason: ReasonCode | null): StatsSum<RangeKey> {
@@ -210,21 +212,13 @@ export class AggregateDeltas {
     const { currency } = subject.price
     const hours = Math.floor(subject.at / HOUR_MS)
     const key = `${hours}\n${account}\n${mode}\n${messageClass}\n${numberRange}\n${reason}\n${currency}`
-    let sum = this.#ranges.get(key)
-    if (sum === undefined) {
+    return sumAt(this.#ranges, key, () => {
       const hour = toTimestamp(hours * HOUR_MS)
-      sum = { hour, account, mode, class: messageClass, numberRange, reason, currency, ...NOTHING }
-      this.#ranges.set(key, sum)
-    }
-    return sum
+      return { hour, account, mode, class: messageClass, numberRange, reason, currency, ...NOTHING }
+    })
   }
 
   #batchOf(batch: string, account: string, mode: Mode): Sum<BatchDelta> {
-    let sum = this.#batches.get(batch)
-    if (sum === undefined) {
-      sum = { batch, account, mode, members: 0, final: 0, ...ZERO }
-      this.#batches.set(batch, sum)
-    }
-    return sum
+    return sumAt(this.#batches, batch, () => ({ batch, account, mode, members: 0, final: 0, ...ZERO }))
   }
 }
