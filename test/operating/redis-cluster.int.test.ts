@@ -11,6 +11,7 @@ import {
   SharedTexts,
 } from '@hub/counters'
 import {
+  makeSuiteClock,
   portContract,
   redisProxy,
   sharedTextsContract,
@@ -89,20 +90,16 @@ portContract(
     Layer.effectContext(
       Effect.gen(function* () {
         const { clear, prefix } = yield* freshPrefix
-        let now = START
+        const clock = makeSuiteClock(START)
         const counters = yield* makeRedisCounters({
           url: url(),
           prefix,
-          now: () => now,
+          now: clock.read,
           deadlineMs: DEADLINE_MS,
         })
         return Context.make(Counters, counters).pipe(
           Context.add(TestCounters, {
-            advance: (ms) =>
-              Effect.sync(() => {
-                now += ms
-              }),
-            now: Effect.sync(() => now),
+            ...clock.control,
             set: (state) =>
               Effect.sync(() => {
                 for (const proxy of proxies) proxy.set(state)

@@ -43,6 +43,21 @@ export class TestCounters extends Context.Service<
   }
 >()('@hub/counters/TestCounters') {}
 
+/** A clock that only the suite moves, for an adapter that takes its time from outside. */
+export const makeSuiteClock = (start: number) => {
+  let now = start
+  return {
+    read: (): number => now,
+    control: {
+      advance: (ms: number) =>
+        Effect.sync(() => {
+          now += ms
+        }),
+      now: Effect.sync(() => now),
+    } satisfies Partial<TestCounters['Service']>,
+  }
+}
+
 class SourceFailed extends Data.TaggedError('SourceFailed')<{}> {}
 
 const MINUTE = 60_000

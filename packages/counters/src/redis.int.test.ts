@@ -3,7 +3,7 @@ import { assert, describe, it } from '@effect/vitest'
 import { faultProxy, movableHost, SILENT_FAULTS, testRedisUrl } from '@hub/testkit'
 import { Context, Effect, Exit, Layer, Logger, Metric, Redacted, Schedule, Stream } from 'effect'
 import { Redis } from 'ioredis'
-import { portContract, TestCounters } from './port.contract.ts'
+import { makeSuiteClock, portContract, TestCounters } from './port.contract.ts'
 import { Counters, type CountersShape, type FloodRequest, type FloodWindows } from './port.ts'
 import { redisProxy, type RedisProxyOptions } from './redis-proxy.testing.ts'
 import { makeRedisCounters } from './redis.ts'
@@ -43,21 +43,17 @@ const adapter = Layer.effectContext(
   Effect.gen(function* () {
     const { clear, prefix } = yield* freshPrefix
     const proxy = yield* redisProxy(testRedisUrl())
-    let now = START
+    const clock = makeSuiteClock(START)
     const counters = yield* makeRedisCounters({
       url: Redacted.make(proxy.url),
       prefix,
-      now: () => now,
+      now: clock.read,
       // The suite checks results, not times: a busy machine may answer later than after 250 ms.
       deadlineMs: 30_000,
     })
     return Context.make(Counters, counters).pipe(
       Context.add(TestCounters, {
-        advance: (ms) =>
-          Effect.sync(() => {
-            now += ms
-          }),
-        now: Effect.sync(() => now),
+        ...clock.control,
         set: (state) => Effect.sync(() => proxy.set(state)),
         empty: clear,
       }),
