@@ -38,7 +38,7 @@ export const settings: Trial = (tools) =>
   tools.underLoad(async () => {
     const { cluster } = tools
     const seconds = await timed(async () => {
-      await applyOverlay(cluster, { settings: { HUB_LOG_LEVEL: 'Debug' } })
+      await applyOverlay(cluster, { settings: { HUB_LOG_LEVEL: 'Warn' } })
       await rolledOut(cluster)
     })
     const before = await versionsOf(cluster.kubectl)

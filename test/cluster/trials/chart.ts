@@ -65,7 +65,7 @@ export const chart: Trial = async (tools) => {
   const step = (change: () => Promise<unknown>) => untilRolledOut(cluster, change)
   const result = await inSteps(tools, {
     takeover: step(() => upgrade('--install', '--take-ownership')),
-    upgrade: step(() => upgrade('--set', 'settings.HUB_LOG_LEVEL=Debug')),
+    upgrade: step(() => upgrade('--set', 'settings.HUB_LOG_LEVEL=Warn')),
     rollback: step(() => helm('rollback', RELEASE)),
   })
   // The other trials use kustomize. Without its secrets, Helm has no release.
