@@ -19,6 +19,7 @@ import {
   uuidOf,
 } from '@hub/store'
 import { Clock, Effect, Schema } from 'effect'
+import { accountsOf } from './actor.ts'
 import { refused } from './failures.ts'
 import { Line, Mode, publicId, Timestamp } from './fields.ts'
 import { generateId } from './ids.ts'
@@ -108,12 +109,14 @@ const readModes = Effect.fnUntraced(function* (account: string) {
 export const list = defineUseCase({
   name: 'accounts list',
   permission: 'accounts.read',
+  members: 'self',
   input: Schema.Struct(pageFields),
   output: listOf(AccountSummary),
   audit: null,
-  run: Effect.fnUntraced(function* ({ cursor, limit }) {
+  run: Effect.fnUntraced(function* ({ cursor, limit }, actor) {
     const before = yield* decodeRowCursor(cursor)
-    const rows = yield* query((q) => CommandAccounts.readNewest(q, before, limit + 1))
+    const only = accountsOf(actor)?.map((account) => uuidOf('acc', account)) ?? null
+    const rows = yield* query((q) => CommandAccounts.readNewest(q, { before, only, limit: limit + 1 }))
     const ids = rows.map(({ id }) => id)
     const certifications = yield* query((q) => Certifications.read(q, ids))
     return pageOf(
@@ -136,6 +139,7 @@ export const list = defineUseCase({
 export const get = defineUseCase({
   name: 'accounts show',
   permission: 'accounts.read',
+  members: 'named',
   input: Schema.Struct({ account: publicId('acc') }),
   output: AccountDetails,
   audit: null,
@@ -163,6 +167,7 @@ const BACKLOG_DEADLINE = '20 seconds'
 export const backlog = defineUseCase({
   name: 'accounts backlog',
   permission: 'accounts.read',
+  members: 'named',
   input: Schema.Struct({ account: Schema.NullOr(publicId('acc')), limit: pageFields.limit }),
   output: Schema.Struct({
     object: Schema.Literal('list'),

@@ -5,15 +5,16 @@ import type { Person } from '@hub/store'
 import { maskNumbers } from '@hub/telemetry'
 
 /**
- * The roles of hub staff, the weakest first. `permission.ts` says what each may do.
+ * The roles, the weakest first. `permission.ts` says what each may do.
  *
+ * - `member`: an engineer of a client. Sees only the own accounts (`scope.ts`). All others are hub staff.
  * - `viewer`: sees the hub, without personal data.
  * - `support`: may also reveal a number and send webhooks again.
  * - `moderator`: decides about templates and senders.
  * - `operator`: changes limits, keys and dead letters, and erases recipients.
  * - `admin`: everything.
  */
-export const ROLES = ['viewer', 'support', 'moderator', 'operator', 'admin'] as const
+export const ROLES = ['member', 'viewer', 'support', 'moderator', 'operator', 'admin'] as const
 export type Role = (typeof ROLES)[number]
 
 /** Who performs an operation: a person or a job. */
@@ -23,8 +24,17 @@ export interface Actor extends Person {
   /** For people, in the audit trail. */
   readonly name: string
   readonly roles: ReadonlyArray<Role>
+  /** The accounts (`acc_…`) of a member. Hub staff need none: they see all. */
+  readonly accounts?: ReadonlyArray<string>
   readonly via: 'hubctl' | 'api'
 }
+
+/** The accounts that an actor may see; `null`: all. Only a role of hub staff opens all. */
+export const accountsOf = ({
+  accounts = [],
+  roles,
+}: Pick<Actor, 'accounts' | 'roles'>): ReadonlyArray<string> | null =>
+  roles.some((role) => role !== 'member') ? null : accounts
 
 /**
  * The identity of an actor. `source`: the issuer (`iss`) that names it, or one of `SELF_NAMED_SOURCES`.

@@ -43,6 +43,7 @@ const checklistOf = Effect.fnUntraced(function* (account: string, confirmed: Rea
 export const check = defineUseCase({
   name: 'certification check',
   permission: 'accounts.read',
+  members: 'named',
   input: Schema.Struct({ account: publicId('acc') }),
   output: Schema.Struct({
     ...commonFields,

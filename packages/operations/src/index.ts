@@ -3,7 +3,7 @@
  * hubctl and the operations API call them with `perform`. One namespace for each subject.
  */
 export * as Accounts from './accounts.ts'
-export { type Actor, actorId, type Role, ROLES } from './actor.ts'
+export { accountsOf, type Actor, actorId, type Role, ROLES } from './actor.ts'
 export * as Audit from './audit.ts'
 export { auditedAfterwards } from './audit-trail.ts'
 export * as Certification from './certification.ts'
@@ -21,12 +21,13 @@ export {
   OperationRefused,
   OperationUnavailable,
 } from './failures.ts'
-export { hasNoNumber, isPlainLine, MAX_LINE_LENGTH } from './fields.ts'
+export { addedField, hasNoNumber, isPlainLine, MAX_LINE_LENGTH } from './fields.ts'
 export * as Hub from './hub.ts'
 export * as Inbound from './inbound.ts'
 export * as Insights from './insights/index.ts'
 export * as KeyRequests from './key-requests.ts'
 export * as Keys from './keys.ts'
+export * as Members from './members.ts'
 export * as Messages from './messages/index.ts'
 export * as OptOutHistory from './opt-out-history.ts'
 export * as OptOuts from './opt-outs.ts'

@@ -258,6 +258,7 @@ export const confirm = defineUseCase({
 export const list = defineUseCase({
   name: 'keys requests',
   permission: 'accounts.read',
+  members: 'named',
   input: Schema.Struct({
     account: Schema.NullOr(publicId('acc')),
     open: Schema.Boolean.annotate({ description: 'Only those that can be confirmed.' }),

@@ -210,6 +210,7 @@ export const rotatedLifetime = (
 export const list = defineUseCase({
   name: 'keys list',
   permission: 'accounts.read',
+  members: 'named',
   input: Schema.Struct({
     account: Schema.NullOr(publicId('acc')),
     mode: Schema.NullOr(Mode),
@@ -237,6 +238,7 @@ export const list = defineUseCase({
 export const get = defineUseCase({
   name: 'keys show',
   permission: 'accounts.read',
+  members: 'named',
   input: Schema.Struct({ id: publicId('key') }),
   output: ApiKey,
   audit: null,

@@ -2,7 +2,7 @@
 import { settings } from '@hub/config'
 import type { Sql, StorageError } from '@hub/store'
 import { type Config, Effect } from 'effect'
-import type { Actor, Role } from './actor.ts'
+import { type Actor, accountsOf, type Role } from './actor.ts'
 import { audited, recordAttempt } from './audit-trail.ts'
 import {
   Forbidden,
@@ -12,6 +12,7 @@ import {
   refused,
 } from './failures.ts'
 import { allowingRole, type Permission } from './permission.ts'
+import { withinAccounts } from './scope.ts'
 import type { UseCase } from './use-case.ts'
 
 /** The role of the actor that has a permission. An attempt without one is not recorded. */
@@ -27,14 +28,22 @@ export const requirePermission = (actor: Actor, permission: Permission): Effect.
  */
 export const requireRole = (
   actor: Actor,
-  { audit, name, permission }: Pick<UseCase<never, never, never, never>, 'audit' | 'name' | 'permission'>,
-): Effect.Effect<Role, Forbidden, Sql> =>
-  Effect.tapError(requirePermission(actor, permission), () =>
-    audit === null ? Effect.void : recordAttempt(actor, name, 'forbidden', { permission }),
+  {
+    audit,
+    members,
+    name,
+    permission,
+  }: Pick<UseCase<never, never, never, never>, 'audit' | 'members' | 'name' | 'permission'>,
+): Effect.Effect<Role, Forbidden, Sql> => {
+  const isForMe = members !== undefined || accountsOf(actor) === null
+  return Effect.tapError(
+    isForMe ? requirePermission(actor, permission) : Effect.fail(new Forbidden({ permission })),
+    () => (audit === null ? Effect.void : recordAttempt(actor, name, 'forbidden', { permission })),
   )
+}
 
 /**
- * Checks the permission of the actor, and runs the use case between two rows of the audit trail:
+ * Checks the permission of the actor and limits a member to their accounts, and runs the use case between two rows of the audit trail:
  * `begun`, then `done` or `failed`. Without the first row, nothing is done. A look-up above the limit of its
  * actor is refused. The caller has decoded the input.
  */
@@ -56,13 +65,14 @@ export const perform = <Input, Output, E, R>(
     if (useCase.reason !== undefined && reason === null && actor.via === 'api') {
       return yield* refused('reason_required', 'Say why, for the audit trail.', 'reason')
     }
-    const work = useCase.run(input, actor)
+    const scoped = yield* withinAccounts(actor, useCase, input)
+    const work = scoped.restore(useCase.run(scoped.input, actor))
     if (audit === null) return yield* work
     // Who runs hubctl has the keys of the hub, so a limit would stop nobody.
     const isLimited = actor.via === 'api' && useCase.counts?.(input) === true
     const lookups = isLimited ? yield* settings.lookupsPerHour.config : null
     return yield* audited(
-      { actor, role, command: name, arguments: audit(input), reason, lookups },
+      { actor, role, command: name, arguments: audit(scoped.asked), reason, lookups },
       work,
       result,
     )

@@ -3,20 +3,23 @@ import type { Actor, Role } from './actor.ts'
 
 /** The roles that have each permission, the weakest first. */
 const PERMISSIONS = {
-  'messages.read': ['viewer', 'support', 'moderator', 'operator', 'admin'],
+  'messages.read': ['member', 'viewer', 'support', 'moderator', 'operator', 'admin'],
   /** A number, a text, or what an SMS operator sent about a message. */
   'messages.reveal': ['support', 'admin'],
   /** To receivers of webhooks, and never to recipients of messages. */
-  'messages.resend': ['support', 'operator', 'admin'],
-  'webhooks.read': ['viewer', 'support', 'moderator', 'operator', 'admin'],
-  'webhooks.change': ['support', 'operator', 'admin'],
-  'moderation.read': ['viewer', 'support', 'moderator', 'operator', 'admin'],
+  'messages.resend': ['member', 'support', 'operator', 'admin'],
+  'webhooks.read': ['member', 'viewer', 'support', 'moderator', 'operator', 'admin'],
+  'webhooks.change': ['member', 'support', 'operator', 'admin'],
+  'moderation.read': ['member', 'viewer', 'support', 'moderator', 'operator', 'admin'],
   'moderation.decide': ['moderator', 'admin'],
-  'accounts.read': ['viewer', 'support', 'moderator', 'operator', 'admin'],
+  'accounts.read': ['member', 'viewer', 'support', 'moderator', 'operator', 'admin'],
   'accounts.change': ['operator', 'admin'],
+  'members.read': ['viewer', 'support', 'moderator', 'operator', 'admin'],
+  /** Who of a client sees its account. */
+  'members.change': ['operator', 'admin'],
   'keys.change': ['operator', 'admin'],
   'keys.confirm': ['operator', 'admin'],
-  'usage.read': ['viewer', 'support', 'moderator', 'operator', 'admin'],
+  'usage.read': ['member', 'viewer', 'support', 'moderator', 'operator', 'admin'],
   'hub.read': ['viewer', 'support', 'moderator', 'operator', 'admin'],
   'hub.change': ['operator', 'admin'],
   'dead_letters.change': ['operator', 'admin'],

@@ -23,7 +23,8 @@ describe('permissions', () => {
 
   it('name the weakest role that allows an operation', () => {
     const everyone = { roles: ROLES.toReversed() }
-    assert.strictEqual(allowingRole(everyone, 'messages.read'), 'viewer')
+    assert.strictEqual(allowingRole(everyone, 'messages.read'), 'member')
+    assert.strictEqual(allowingRole(everyone, 'hub.read'), 'viewer')
     assert.strictEqual(allowingRole(everyone, 'moderation.decide'), 'moderator')
     assert.strictEqual(allowingRole({ roles: ['admin', 'operator'] }, 'keys.change'), 'operator')
   })

@@ -58,6 +58,7 @@ const moderation = moderated({
 export const queue = defineUseCase({
   name: 'senders queue',
   permission: 'moderation.read',
+  members: 'named',
   input: QueueInput,
   output: listOf(WaitingSender),
   audit: null,
@@ -68,6 +69,7 @@ export const queue = defineUseCase({
 export const list = defineUseCase({
   name: 'senders list',
   permission: 'moderation.read',
+  members: 'named',
   input: listInput(SENDER_STATUSES),
   output: listOf(Sender),
   audit: null,
@@ -77,6 +79,7 @@ export const list = defineUseCase({
 export const get = defineUseCase({
   name: 'senders show',
   permission: 'moderation.read',
+  members: 'named',
   input: idInput('snd'),
   output: SenderDetails,
   audit: null,

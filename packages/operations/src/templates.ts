@@ -79,6 +79,7 @@ const moderation = moderated({
 export const queue = defineUseCase({
   name: 'templates queue',
   permission: 'moderation.read',
+  members: 'named',
   input: QueueInput,
   output: listOf(WaitingTemplate),
   audit: null,
@@ -93,6 +94,7 @@ export const queue = defineUseCase({
 export const list = defineUseCase({
   name: 'templates list',
   permission: 'moderation.read',
+  members: 'named',
   input: listInput(TEMPLATE_STATUSES),
   output: listOf(Template),
   audit: null,
@@ -102,6 +104,7 @@ export const list = defineUseCase({
 export const get = defineUseCase({
   name: 'templates show',
   permission: 'moderation.read',
+  members: 'named',
   input: idInput('tpl'),
   output: TemplateDetails,
   audit: null,

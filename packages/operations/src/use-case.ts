@@ -9,6 +9,11 @@ export interface UseCase<Input, Output, E, R> {
   /** As in the audit trail and in hubctl, without flags: `keys issue`. */
   readonly name: string
   readonly permission: Permission
+  /**
+   * Whether members may use it within their accounts (`scope.ts`). Its input names the account, or what belongs to
+   * one. `self`: it names nothing, and `run` shows only the accounts of its actor. Missing: only hub staff may.
+   */
+  readonly members?: 'named' | 'self'
   /** The input. Ids are public ids, times are timestamps in UTC, `null` is "any" or "none". */
   readonly input: Schema.Codec<Input, unknown>
   readonly output: Schema.Codec<Output, unknown>

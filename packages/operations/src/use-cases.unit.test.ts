@@ -1,26 +1,8 @@
 /** Rules about all use cases together. */
 import { Schema } from 'effect'
 import { assert, describe, it } from 'vitest'
-import * as Operations from './index.ts'
-import { PERMISSION_NAMES } from './permission.ts'
-import type { UseCase } from './use-case.ts'
-
-type AnyUseCase = Pick<
-  UseCase<unknown, unknown, unknown, unknown>,
-  'name' | 'permission' | 'audit' | 'reason' | 'counts' | 'input' | 'output'
->
-
-const isUseCase = (value: unknown): value is AnyUseCase =>
-  typeof value === 'object' && value !== null && 'permission' in value && 'run' in value && 'name' in value
-
-/** Each exported use case, by its place. */
-const all = Object.entries(Operations).flatMap(([name, exported]): ReadonlyArray<[string, AnyUseCase]> => {
-  if (isUseCase(exported)) return [[name, exported]]
-  if (typeof exported !== 'object') return []
-  return Object.entries(exported).flatMap(([key, value]): ReadonlyArray<[string, AnyUseCase]> =>
-    isUseCase(value) ? [[`${name}.${key}`, value]] : [],
-  )
-})
+import { PERMISSION_NAMES, rolesWith } from './permission.ts'
+import { allUseCases as all } from './testing/all-use-cases.ts'
 
 /** Reads that need a permission for changes: who may request an erasure sees the open requests. */
 const READS_OF_CHANGES = ['Erasures.requests']
@@ -45,6 +27,10 @@ describe('every use case', () => {
   it.each(all)('%s counts as a look-up if it reveals personal data, and is recorded then', (_, useCase) => {
     if (useCase.permission === 'messages.reveal') assert.isDefined(useCase.counts)
     if (useCase.counts !== undefined) assert.isNotNull(useCase.audit)
+  })
+
+  it.each(all)('%s is for members only if the role has its permission', (_, useCase) => {
+    if (useCase.members !== undefined) assert.include(rolesWith(useCase.permission), 'member')
   })
 
   it('has a name that no other one has, as hubctl --api performs it by its name', () => {

@@ -178,6 +178,7 @@ const toPeriod = (
 export const read = defineUseCase({
   name: 'insights',
   permission: 'usage.read',
+  members: 'named',
   input: Schema.Struct({
     account: Schema.NullOr(publicId('acc')),
     /** `null`: live. */

@@ -54,6 +54,7 @@ const deliveriesOf = async (
 export const briefTimeline = defineUseCase({
   name: 'messages timeline',
   permission: 'messages.read',
+  members: 'named',
   input: Schema.Struct({ id: publicId('msg') }),
   output: Schema.Struct({
     object: Schema.Literal('list'),

@@ -20,6 +20,7 @@ const Criterion = Schema.Union([
 export const findBy = defineUseCase({
   name: 'messages find',
   permission: 'messages.read',
+  members: 'named',
   input: Schema.Struct({
     by: Criterion,
     account: Schema.NullOr(publicId('acc')),

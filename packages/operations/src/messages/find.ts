@@ -7,23 +7,18 @@
 import { settings } from '@hub/config'
 import { decodeId, encodeId, ID_PREFIXES, type IdPrefix, recipientHash, toTimestamp } from '@hub/domain'
 import {
-  CommandAccounts,
-  CommandApiKeys,
   CommandClientRefs,
-  CommandSenders,
-  CommandTemplates,
   type Queries,
-  ReadBatches,
   ReadEvents,
   ReadMessages,
   ReadOperatorIds,
   timeOfUuid,
   uuidOf,
   WebhooksAttempts,
-  WebhooksEndpoints,
 } from '@hub/store'
 import { Clock, Effect, Redacted, Schema } from 'effect'
 import { publicId, Timestamp } from '../fields.ts'
+import { ownerOf } from '../owners.ts'
 import { query } from '../sql.ts'
 import { defineUseCase } from '../use-case.ts'
 import { Message, readInOrder, toMessage } from './message.ts'
@@ -89,8 +84,6 @@ const messageHits = async (q: Queries, ids: ReadonlyArray<string>): Promise<Read
     .map(toMessage)
     .map((message) => hit('message', message.id, { account: message.account, message }))
 
-const accountId = (uuid: string): string => encodeId('acc', uuid)
-
 /** The message of an event; `null`: the event is about something else. */
 const subjectOf = (body: string): string | null => {
   const { data } = JSON.parse(body) as { readonly data: { readonly object: { readonly id?: unknown } } }
@@ -99,15 +92,21 @@ const subjectOf = (body: string): string | null => {
 
 type Finder = (q: Queries, id: string, uuid: string) => Promise<ReadonlyArray<Hit>>
 
+const bySubscription = (type: Hit['type'], id: string, subscriptions: Iterable<string>): ReadonlyArray<Hit> =>
+  [...new Set(subscriptions)].map((subscription) =>
+    hit(type, id, { webhook_endpoint: encodeId('we', subscription) }),
+  )
+
+const ofAccount =
+  (type: Hit['type'], prefix: Exclude<IdPrefix, 'req'>): Finder =>
+  async (q, id, uuid) => {
+    const account = await ownerOf(q, prefix, uuid)
+    return account === null ? [] : [hit(type, id, { account })]
+  }
+
 /** How to find a resource by its id. */
 const BY_ID: Readonly<Record<Exclude<IdPrefix, 'req'>, Finder>> = {
   msg: (q, _, uuid) => messageHits(q, [uuid]),
-  bat: async (q, id, uuid) => {
-    const [row] = await q<
-      { account: string }[]
-    >`SELECT account FROM (${ReadBatches.selectById(q, uuid)}) AS batch`
-    return row === undefined ? [] : [hit('batch', id, { account: accountId(row.account) })]
-  },
   evt: async (q, id, uuid) => {
     const event = await ReadEvents.read(q, uuid)
     if (event === null) return []
@@ -115,44 +114,30 @@ const BY_ID: Readonly<Record<Exclude<IdPrefix, 'req'>, Finder>> = {
     const [row] = subject === null ? [] : await readInOrder(q, [subject])
     return [
       hit('event', id, {
-        account: accountId(event.account),
+        account: encodeId('acc', event.account),
         message: row === undefined ? null : toMessage(row),
       }),
     ]
   },
   evb: async (q, id, uuid) => {
     const events = await WebhooksAttempts.readBatchEvents(q, uuid)
-    return [...new Set(events.map(({ subscriptionId }) => subscriptionId))].map((subscriptionId) =>
-      hit('webhook_batch', id, { webhook_endpoint: encodeId('we', subscriptionId) }),
+    return bySubscription(
+      'webhook_batch',
+      id,
+      events.map(({ subscriptionId }) => subscriptionId),
     )
   },
   whd: async (q, id, uuid) => {
-    const subscriptionId = await WebhooksAttempts.findSubscription(q, uuid)
-    return subscriptionId === null
-      ? []
-      : [hit('webhook_delivery', id, { webhook_endpoint: encodeId('we', subscriptionId) })]
+    const subscription = await WebhooksAttempts.findSubscription(q, uuid)
+    return bySubscription('webhook_delivery', id, subscription === null ? [] : [subscription])
   },
-  we: async (q, id, uuid) => {
-    const owner = await WebhooksEndpoints.readOwner(q, uuid)
-    return owner === null ? [] : [hit('webhook_endpoint', id, { account: accountId(owner.account) })]
-  },
-  tpl: async (q, id, uuid) => {
-    const [row] = await CommandTemplates.find(q, ofId(uuid))
-    return row === undefined ? [] : [hit('template', id, { account: accountId(row.account) })]
-  },
-  snd: async (q, id, uuid) => {
-    const [row] = await CommandSenders.find(q, ofId(uuid))
-    return row === undefined ? [] : [hit('sender', id, { account: accountId(row.account) })]
-  },
-  acc: async (q, id, uuid) =>
-    (await CommandAccounts.readName(q, uuid)) === null ? [] : [hit('account', id, { account: id })],
-  key: async (q, id, uuid) => {
-    const row = await CommandApiKeys.read(q, uuid)
-    return row === null ? [] : [hit('api_key', id, { account: accountId(row.account) })]
-  },
+  bat: ofAccount('batch', 'bat'),
+  we: ofAccount('webhook_endpoint', 'we'),
+  tpl: ofAccount('template', 'tpl'),
+  snd: ofAccount('sender', 'snd'),
+  acc: ofAccount('account', 'acc'),
+  key: ofAccount('api_key', 'key'),
 }
-
-const ofId = (id: string) => ({ id, account: null, mode: null, status: null, after: null, limit: 1 })
 
 const NO_MESSAGES =
   'No message has this request id. The request may have sent nothing. The hub cannot find messages that waited for ' +
@@ -275,6 +260,7 @@ const MAX_LENGTH = 300
 export const find = defineUseCase({
   name: 'messages search',
   permission: 'messages.read',
+  members: 'named',
   input: Schema.Struct({
     q: Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(MAX_LENGTH)).annotate({
       description:

@@ -10,6 +10,7 @@ import { readMessage } from './read-message.ts'
 export const get = defineUseCase({
   name: 'messages show',
   permission: 'messages.read',
+  members: 'named',
   input: Schema.Struct({ id: publicId('msg') }),
   output: Schema.Struct({
     ...Message.fields,

@@ -20,6 +20,7 @@ const uuidOrNull = (prefix: 'acc' | 'bat', id: string | null): string | null =>
 export const list = defineUseCase({
   name: 'messages list',
   permission: 'messages.read',
+  members: 'named',
   input: Schema.Struct({
     account: Schema.NullOr(publicId('acc')),
     mode: Schema.NullOr(Mode),

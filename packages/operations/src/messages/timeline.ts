@@ -123,6 +123,7 @@ const missingOf = (
 export const timeline = defineUseCase({
   name: 'messages whole-timeline',
   permission: 'messages.read',
+  members: 'named',
   input: Schema.Struct({ id: publicId('msg') }),
   output: Schema.Struct({
     object: Schema.Literal('timeline'),

@@ -95,6 +95,7 @@ const compare = (a: ChargedUsage, b: ChargedUsage): number => {
 export const charges = defineUseCase({
   name: 'usage charges',
   permission: 'usage.read',
+  members: 'named',
   input: Schema.Struct({
     month: Month,
     account: Schema.NullOr(publicId('acc')),

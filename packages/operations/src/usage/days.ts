@@ -24,6 +24,7 @@ const DEADLINE = { deadline: Duration.seconds(9) }
 export const days = defineUseCase({
   name: 'usage days',
   permission: 'usage.read',
+  members: 'named',
   input: Schema.Struct({
     account: publicId('acc'),
     month: Month,

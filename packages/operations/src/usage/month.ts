@@ -67,6 +67,7 @@ const toValue =
 export const ofMonth = defineUseCase({
   name: 'usage',
   permission: 'usage.read',
+  members: 'named',
   input: Schema.Struct({
     month: Month,
     account: Schema.NullOr(publicId('acc')),

@@ -39,6 +39,7 @@ const DAY_MS = 86_400_000
 export const templates = defineUseCase({
   name: 'usage templates',
   permission: 'usage.read',
+  members: 'named',
   input: Schema.Struct({
     account: publicId('acc'),
     mode: Schema.Literals(MODES),

@@ -55,6 +55,7 @@ const moment = (text: string | null) => (text === null ? null : fromTimestamp(te
 export const list = defineUseCase({
   name: 'deliveries list',
   permission: 'webhooks.read',
+  members: 'named',
   input: Schema.Struct({
     webhook_endpoint: publicId('we'),
     status: Schema.NullOr(Schema.Literals(['succeeded', 'failed'])),
@@ -111,6 +112,7 @@ const readBody = async (
 export const get = defineUseCase({
   name: 'deliveries show',
   permission: 'webhooks.read',
+  members: 'named',
   input: Schema.Struct({ id: publicId('whd') }),
   output: Schema.Struct({
     ...Delivery.fields,
@@ -192,6 +194,7 @@ const newestAttempt = async (
 export const resend = defineUseCase({
   name: 'deliveries resend',
   permission: 'messages.resend',
+  members: 'named',
   input: Schema.Struct({
     webhook_endpoint: publicId('we'),
     delivery: Schema.NullOr(publicId('whd')),
@@ -237,6 +240,7 @@ export const resend = defineUseCase({
 export const test = defineUseCase({
   name: 'webhooks test',
   permission: 'messages.resend',
+  members: 'named',
   input: Schema.Struct({ id: publicId('we') }),
   output: Delivery,
   audit: ({ id }) => ({ subscription: id }),

@@ -15,6 +15,7 @@ import { defineUseCase } from '../use-case.ts'
 export const redeliver = defineUseCase({
   name: 'webhooks redeliver',
   permission: 'messages.resend',
+  members: 'named',
   input: Schema.Struct({
     id: publicId('we'),
     from: Timestamp.annotate({ description: 'Events recorded at this time or later.' }),
@@ -73,6 +74,7 @@ const EVENT_REFUSED: Readonly<
 export const redeliverEvent = defineUseCase({
   name: 'webhooks redeliver-event',
   permission: 'messages.resend',
+  members: 'named',
   input: Schema.Struct({ id: publicId('we'), event: publicId('evt') }),
   output: Schema.Struct({
     id: Schema.String,

@@ -95,6 +95,7 @@ export const withBacklogs = async (
 export const list = defineUseCase({
   name: 'webhooks list',
   permission: 'webhooks.read',
+  members: 'named',
   input: Schema.Struct({
     account: Schema.NullOr(publicId('acc')),
     mode: Schema.NullOr(Mode),
@@ -133,6 +134,7 @@ const readOne = Effect.fnUntraced(function* (id: string) {
 export const get = defineUseCase({
   name: 'webhooks show',
   permission: 'webhooks.read',
+  members: 'named',
   input: Schema.Struct({ id: publicId('we') }),
   output: WebhookEndpoint,
   audit: null,
@@ -143,6 +145,7 @@ export const get = defineUseCase({
 export const enable = defineUseCase({
   name: 'webhooks enable',
   permission: 'webhooks.change',
+  members: 'named',
   input: Schema.Struct({ id: publicId('we') }),
   output: Schema.Struct({
     id: publicId('we'),

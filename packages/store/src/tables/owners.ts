@@ -27,6 +27,7 @@ export const TABLE_OWNERS = {
   'command.certifications': ['operations'],
   'command.client_refs': ['command-api'],
   'command.commits': ['command-api'],
+  'command.account_members': ['operations'],
   'command.dead_letters': ['operations'],
   'command.erasure_requests': ['store'],
   'command.erasures': ['store'],

@@ -44,14 +44,18 @@ export const readNames = async (
   return new Map(rows.map(({ id, name }) => [id, name]))
 }
 
-/**
- * The newest accounts, with the numbers of their keys and their weights. `before`: only accounts
- * behind this one; `null`: from the newest on.
- */
+interface AccountPage {
+  /** Only accounts behind this one; `null`: from the newest on. */
+  readonly before: Pick<AccountWithKeys, 'created_at' | 'id'> | null
+  /** Only these accounts; `null`: all. */
+  readonly only: ReadonlyArray<string> | null
+  readonly limit: number
+}
+
+/** The newest accounts, with the numbers of their keys and their weights. */
 export const readNewest = async (
   q: Queries,
-  before: Pick<AccountWithKeys, 'created_at' | 'id'> | null,
-  limit: number,
+  { before, limit, only }: AccountPage,
 ): Promise<ReadonlyArray<AccountWithKeys>> =>
   q<AccountWithKeys[]>`
     SELECT a.id, a.name, a.created_at,
@@ -61,6 +65,7 @@ export const readNewest = async (
            (SELECT weight FROM command.account_settings s WHERE s.account = a.id AND s.mode = 'live') AS live_weight
       FROM command.accounts a
       LEFT JOIN command.api_keys k ON k.account = a.id AND ${works(q)}
-     WHERE ${before?.id ?? null}::uuid IS NULL
-        OR (a.created_at, a.id) < (${before?.created_at ?? null}, ${before?.id ?? null})
+     WHERE (${before?.id ?? null}::uuid IS NULL
+            OR (a.created_at, a.id) < (${before?.created_at ?? null}, ${before?.id ?? null}))
+       AND (${only === null} OR a.id = ANY (${only === null ? [] : [...only]}::uuid[]))
      GROUP BY a.id ORDER BY a.created_at DESC, a.id DESC LIMIT ${limit}`
