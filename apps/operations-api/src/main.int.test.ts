@@ -44,6 +44,6 @@ describe('a start in production', () => {
     assert.include(start({ ...SETTINGS, ...provider }).stdout, 'HUB_OIDC_ROLES is not set')
     const unknown = start({ ...SETTINGS, ...provider, HUB_OIDC_ROLES: '{"sms-admins": "root"}' })
     assert.strictEqual(unknown.status, 1)
-    assert.include(unknown.stdout, 'the roles are viewer, support, moderator, operator, admin')
+    assert.include(unknown.stdout, 'the roles are member, viewer, support, moderator, operator, admin')
   })
 })

@@ -237,8 +237,8 @@ const readSettingsOrExplain = async (): Promise<Settings> => {
   }
 }
 
-/** The roles of hub staff. operations-api ignores others. */
-const ROLES = ['viewer', 'support', 'moderator', 'operator', 'admin']
+/** The roles of people. operations-api ignores others. */
+const ROLES = ['member', 'viewer', 'support', 'moderator', 'operator', 'admin']
 
 /** Prints a login link for the running hub. */
 const login = ({ dataDir, ports }: Settings, flags: ReadonlyArray<string>): void => {

@@ -1,6 +1,7 @@
 /** Who sends a request: a person with a session, or a program with a bearer token. */
 import type { IncomingHttpHeaders } from 'node:http'
-import type { StorageError } from '@hub/store'
+import { accountsOf, type Actor, Members } from '@hub/operations'
+import { Sql, type StorageError } from '@hub/store'
 import { Effect } from 'effect'
 import { type ApiFailure, apiFailure } from '../http/failures.ts'
 import { loginsRefused } from '../metrics.ts'
@@ -30,8 +31,20 @@ interface AuthenticatedRequest {
 export const makeAuthenticate = Effect.fnUntraced(function* (origin: string, cookies: Cookies) {
   const sessions = yield* Sessions
   const provider = yield* IdentityProvider
+  const sql = yield* Sql
 
-  const byToken = (token: string): Effect.Effect<Caller, ApiFailure> => {
+  /** Staff can give and take the accounts of a member at any time, so they are read at each request. */
+  const withAccounts = (actor: Actor): Effect.Effect<Actor, StorageError> => {
+    const named = accountsOf(actor)
+    return named === null
+      ? Effect.succeed(actor)
+      : Members.accountsOfPerson(actor.id, named).pipe(
+          Effect.map((accounts) => ({ ...actor, accounts })),
+          Effect.provideService(Sql, sql),
+        )
+  }
+
+  const byToken = (token: string): Effect.Effect<Caller, ApiFailure | StorageError> => {
     const verify = provider?.verify ?? null
     if (verify === null) return Effect.fail(apiFailure('token_invalid'))
     return verify(token).pipe(
@@ -46,10 +59,10 @@ export const makeAuthenticate = Effect.fnUntraced(function* (origin: string, coo
       Effect.mapError((error) =>
         error._tag === 'IdentityRefused' ? apiFailure('token_invalid') : apiFailure('unavailable'),
       ),
-      Effect.map(({ id, name, roles }): Caller => ({
-        actor: { id, name, roles, via: 'api' },
-        session: null,
-      })),
+      Effect.flatMap(({ accounts, id, name, roles }) =>
+        withAccounts({ id, name, roles, accounts, via: 'api' }),
+      ),
+      Effect.map((actor): Caller => ({ actor, session: null })),
     )
   }
 
@@ -76,7 +89,7 @@ export const makeAuthenticate = Effect.fnUntraced(function* (origin: string, coo
           return yield* apiFailure('csrf_token_invalid')
         }
       }
-      const { actorId: id, name, roles } = session
-      return { actor: { id, name, roles, via: 'api' }, session }
+      const { accounts, actorId: id, name, roles } = session
+      return { actor: yield* withAccounts({ id, name, roles, accounts, via: 'api' }), session }
     })
 })

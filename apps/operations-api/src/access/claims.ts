@@ -1,5 +1,6 @@
 /** Reads the subject, the name and the roles of a person or a program from the claims of a token. */
 import { settings, refineSetting } from '@hub/config'
+import { decodeId } from '@hub/domain'
 import { type Role, ROLES } from '@hub/operations'
 import { maskNumbers } from '@hub/telemetry'
 import { Result } from 'effect'
@@ -51,11 +52,19 @@ const claimAt = (claims: Claims, name: string): unknown =>
           claims,
         )
 
-export const rolesOf = (claims: Claims, claim: string, map: RoleMap): ReadonlyArray<Role> => {
-  const value = claimAt(claims, claim)
+/** The texts of a claim: of a text, or of a list. */
+const textsAt = (claims: Claims, name: string): ReadonlyArray<string> => {
+  const value = claimAt(claims, name)
   const values = Array.isArray(value) ? (value as ReadonlyArray<unknown>) : [value]
-  return knownRoles(values.flatMap((one) => (typeof one === 'string' ? (map.get(one) ?? []) : [])))
+  return values.filter((one) => typeof one === 'string')
 }
+
+export const rolesOf = (claims: Claims, claim: string, map: RoleMap): ReadonlyArray<Role> =>
+  knownRoles(textsAt(claims, claim).flatMap((one) => map.get(one) ?? []))
+
+/** The accounts (`acc_…`) of a member. Other texts are left out. `claim`: `null` if there is no such claim. */
+export const accountsIn = (claims: Claims, claim: string | null): ReadonlyArray<string> =>
+  claim === null ? [] : textsAt(claims, claim).filter((text) => decodeId('acc', text) !== null)
 
 /** Longer names do not fit into a line of the audit trail. */
 const MAX_NAME_LENGTH = 100

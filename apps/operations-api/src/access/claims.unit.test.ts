@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { Result } from 'effect'
-import { nameOf, programOf, roleMapFrom, rolesOf, subjectOf } from './claims.ts'
+import { accountsIn, nameOf, programOf, roleMapFrom, rolesOf, subjectOf } from './claims.ts'
 
 const map = Result.getOrThrow(
   roleMapFrom('{"sms-support": "support", "sms-admins": ["admin", "moderator"], "everybody": ["viewer"]}'),
@@ -51,6 +51,20 @@ describe('the roles of a person', () => {
 
   it('are none if the value is the name of a role, and not in the map', () => {
     expect(rolesOf({ groups: ['admin', 'toString', '__proto__'] }, 'groups', map)).toEqual([])
+  })
+})
+
+describe('the accounts of a member', () => {
+  const account = 'acc_01m7yt89qhe54swwc8wkxj6n8e'
+
+  it('are the ids in the claim', () => {
+    expect(accountsIn({ accounts: account }, 'accounts')).toEqual([account])
+    expect(accountsIn({ hub: { accounts: [account, 'Shop', 7, null] } }, 'hub.accounts')).toEqual([account])
+  })
+
+  it('are none without the setting or the claim', () => {
+    expect(accountsIn({ accounts: account }, null)).toEqual([])
+    expect(accountsIn({}, 'accounts')).toEqual([])
   })
 })
 

@@ -17,7 +17,7 @@ import {
   type JWTVerifyGetKey,
 } from 'jose'
 import * as client from 'openid-client'
-import { nameOf, programOf, roleMapConfig, rolesOf, subjectOf } from './claims.ts'
+import { accountsIn, nameOf, programOf, roleMapConfig, rolesOf, subjectOf } from './claims.ts'
 
 /** The state of a sign-in, between the redirect to the provider and the redirect back. */
 export interface PendingLogin {
@@ -33,6 +33,8 @@ export interface Identity {
   readonly id: string
   readonly name: string
   readonly roles: ReadonlyArray<Role>
+  /** The accounts (`acc_…`) that the provider names. */
+  readonly accounts: ReadonlyArray<string>
 }
 
 /** The provider does not answer, or its answer is no OpenID Connect. A repeat may succeed. */
@@ -112,6 +114,7 @@ export class IdentityProvider extends Context.Service<
       const audience = yield* settings.oidcAudience.config
       const nameClaim = yield* settings.oidcNameClaim.config
       const rolesClaim = yield* settings.oidcRolesClaim.config
+      const accountsClaim = yield* settings.oidcAccountsClaim.config
       const roles = yield* roleMapConfig
       const tokenType = yield* settings.oidcTokenType.config
       const operationsUrl = yield* settings.operationsUrl.config
@@ -166,6 +169,7 @@ export class IdentityProvider extends Context.Service<
           id: actorId(String(claims['iss']), subject),
           name,
           roles: rolesOf(claims, rolesClaim, roles),
+          accounts: accountsIn(claims, accountsClaim),
         })
       }
 

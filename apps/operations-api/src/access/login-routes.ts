@@ -173,7 +173,7 @@ export const makeLoginRoutes = Effect.fnUntraced(function* (
         )
       }
       const { id, name, roles } = found
-      const person = { loginId: `link ${id}`, id: actorId('link', name), name, idToken: null }
+      const person = { loginId: `link ${id}`, id: actorId('link', name), name, accounts: [], idToken: null }
       return yield* signIn(request, 'link', { ...person, roles: knownRoles(roles) }, '/')
     })
 

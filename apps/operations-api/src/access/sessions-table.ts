@@ -13,6 +13,7 @@ export interface SessionRow {
   readonly actor_id: string
   readonly name: string
   readonly roles: ReadonlyArray<string>
+  readonly accounts: ReadonlyArray<string>
   readonly created_at: Date
   /** Whether the time of its last use is older than the precision of `markUsed`. */
   readonly use_is_old: boolean
@@ -25,6 +26,7 @@ export interface NewSession {
   readonly actorId: string
   readonly name: string
   readonly roles: ReadonlyArray<string>
+  readonly accounts: ReadonlyArray<string>
   /** Encrypted; `null`: the sign-in had none. */
   readonly idToken: Buffer | null
 }
@@ -32,11 +34,11 @@ export interface NewSession {
 /** Creates a session. False: its login has created one before. */
 export const insert = async (
   q: Queries,
-  { actorId, idToken, loginId, name, roles, tokenHash }: NewSession,
+  { accounts, actorId, idToken, loginId, name, roles, tokenHash }: NewSession,
 ): Promise<boolean> => {
   const rows = await q`
-    INSERT INTO command.operations_sessions (token_hash, login_id, actor_id, name, roles, id_token)
-    VALUES (${tokenHash}, ${loginId}, ${actorId}, ${name}, ${[...roles]}::text[], ${idToken})
+    INSERT INTO command.operations_sessions (token_hash, login_id, actor_id, name, roles, accounts, id_token)
+    VALUES (${tokenHash}, ${loginId}, ${actorId}, ${name}, ${[...roles]}::text[], ${[...accounts]}::text[], ${idToken})
     ON CONFLICT (login_id) DO NOTHING
     RETURNING 1`
   return rows.length > 0
@@ -45,7 +47,7 @@ export const insert = async (
 /** The session of a token; `null`: there is none, it is over, or an earlier version began it without an identity. */
 export const find = async (q: Queries, tokenHash: Buffer): Promise<SessionRow | null> => {
   const [row] = await q<SessionRow[]>`
-    SELECT actor_id, name, roles, created_at, last_used_at < now() - interval '1 minute' AS use_is_old
+    SELECT actor_id, name, roles, accounts, created_at, last_used_at < now() - interval '1 minute' AS use_is_old
       FROM command.operations_sessions
      WHERE token_hash = ${tokenHash} AND ended_at IS NULL AND actor_id IS NOT NULL
        AND last_used_at > now() - make_interval(mins => ${IDLE_MINUTES})

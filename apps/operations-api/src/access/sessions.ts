@@ -18,6 +18,8 @@ export interface Session {
   readonly actorId: string
   readonly name: string
   readonly roles: ReadonlyArray<Role>
+  /** The accounts (`acc_…`) that the identity provider named at the sign-in. */
+  readonly accounts: ReadonlyArray<string>
   readonly token: string
   /** Milliseconds since the epoch. Without use, it is over earlier. */
   readonly endsAt: number
@@ -30,6 +32,8 @@ export interface SignedIn {
   readonly id: string
   readonly name: string
   readonly roles: ReadonlyArray<Role>
+  /** The accounts (`acc_…`) that it names. */
+  readonly accounts: ReadonlyArray<string>
   /** Of the identity provider; `null`: a login link has none. */
   readonly idToken: string | null
 }
@@ -88,7 +92,7 @@ export class Sessions extends Context.Service<
             )
 
       return {
-        begin: ({ id, idToken, loginId, name, roles }, previous) =>
+        begin: ({ accounts, id, idToken, loginId, name, roles }, previous) =>
           Effect.suspend(() => {
             const token = randomBytes(TOKEN_BYTES).toString('base64url')
             return Effect.map(
@@ -101,6 +105,7 @@ export class Sessions extends Context.Service<
                   actorId: id,
                   name: maskNumbers(name),
                   roles,
+                  accounts,
                   idToken: encryptIdToken(loginId, idToken),
                 })
               }),
@@ -117,6 +122,7 @@ export class Sessions extends Context.Service<
                   actorId: row.actor_id,
                   name: row.name,
                   roles: knownRoles(row.roles),
+                  accounts: row.accounts,
                   token,
                   endsAt: row.created_at.getTime() + LONGEST_HOURS * 3_600_000,
                 }

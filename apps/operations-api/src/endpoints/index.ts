@@ -6,6 +6,7 @@ import { deadLetters, hub } from './hub.ts'
 import { insights } from './insights.ts'
 import { keys } from './keys.ts'
 import { me } from './me.ts'
+import { members } from './members.ts'
 import { messages } from './messages.ts'
 import { moderation } from './moderation.ts'
 import { overview } from './overview.ts'
@@ -25,6 +26,7 @@ const groups: ReadonlyArray<EndpointGroup> = [
   moderation,
   accounts,
   keys,
+  members,
   hub,
   deadLetters,
   stuck,

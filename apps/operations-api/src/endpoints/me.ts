@@ -1,5 +1,5 @@
 /** The person or the program that calls, and what it may do. */
-import { allowingRole, PERMISSION_NAMES, ROLES } from '@hub/operations'
+import { accountsOf, addedField, allowingRole, PERMISSION_NAMES, ROLES } from '@hub/operations'
 import { toTimestamp } from '@hub/domain'
 import { Effect, Schema } from 'effect'
 import { IDLE_MINUTES } from '../access/sessions-table.ts'
@@ -9,7 +9,19 @@ import { type EndpointGroup, ownEndpoint } from './endpoint.ts'
 const Me = Schema.Struct({
   object: Schema.Literal('me'),
   name: Schema.String.annotate({ description: 'As in the audit trail.' }),
+  id: addedField(
+    Schema.String.annotate({
+      description: 'Issuer and subject at the identity provider. Hub staff make a person a member by it.',
+    }),
+    '',
+  ),
   roles: Schema.Array(Schema.Literals(ROLES)),
+  accounts: addedField(
+    Schema.NullOr(Schema.Array(Schema.String)).annotate({
+      description: 'The accounts of a member; `null`: hub staff see all.',
+    }),
+    null,
+  ),
   permissions: Schema.Array(Schema.Literals(PERMISSION_NAMES)).annotate({
     description: 'What the roles permit.',
   }),
@@ -44,6 +56,8 @@ export const me: EndpointGroup = {
         Effect.succeed({
           object: 'me',
           name: actor.name,
+          id: actor.id,
+          accounts: accountsOf(actor),
           roles: actor.roles,
           permissions: PERMISSION_NAMES.filter((permission) => allowingRole(actor, permission) !== null),
           csrf_token: session === null ? null : csrfToken(session.token),

@@ -482,10 +482,15 @@ export const operations = inGroup('operations', {
     readBy: ['operations-api'],
     doc: 'The claim with the groups or roles of a person: a text or a list of texts. Dots name a claim inside of another one, such as `realm_access.roles`.',
   }),
+  oidcAccountsClaim: optional(kind.string('the name of a claim'), 'only `hubctl members` names accounts', {
+    name: 'HUB_OIDC_ACCOUNTS_CLAIM',
+    readBy: ['operations-api'],
+    doc: 'The claim with the accounts of a person with the role `member`: an id (`acc_…`) or a list of ids. Dots name a claim inside of another one.',
+  }),
   oidcRoles: optional(kind.json('a JSON object'), 'nobody has a role', {
     name: 'HUB_OIDC_ROLES',
     readBy: ['operations-api'],
-    doc: 'The roles by value of that claim, such as `{"sms-support": ["support"], "sms-admins": ["admin"]}`. The roles are `viewer`, `support`, `moderator`, `operator` and `admin`. A person without a role cannot sign in.',
+    doc: 'The roles by value of that claim, such as `{"sms-support": ["support"], "sms-admins": ["admin"]}`. The roles are `member`, `viewer`, `support`, `moderator`, `operator` and `admin`. A person without a role cannot sign in.',
   }),
   consoleDir: optional(kind.path('a folder'), '`apps/console/dist`', {
     name: 'HUB_CONSOLE_DIR',
