@@ -14,6 +14,7 @@ import { doctor } from './commands/doctor.ts'
 import { hash } from './commands/hash.ts'
 import { hub } from './commands/hub.ts'
 import { keys } from './commands/keys.ts'
+import { members } from './commands/members.ts'
 import { messages } from './commands/messages.ts'
 import { migrations } from './commands/migrations.ts'
 import { inbound } from './commands/inbound.ts'
@@ -67,7 +68,7 @@ export const hubctlCommand = Command.make('hubctl').pipe(
   Command.withSubcommands([
     {
       group: 'Clients',
-      commands: [accounts, certification, keys, templates, senders, webhooks, deliveries, usage],
+      commands: [accounts, certification, keys, members, templates, senders, webhooks, deliveries, usage],
     },
     { group: 'Messages and recipients', commands: [messages, optOuts, inbound, recipients, hash] },
     {
