@@ -8,6 +8,7 @@ import { appearanceTests } from './suites/appearance.ts'
 import { attackTests } from './suites/attacks.ts'
 import { insightTests } from './suites/insights.ts'
 import { manyTests } from './suites/many.ts'
+import { memberTests } from './suites/members.ts'
 import { messageTests } from './suites/messages.ts'
 import { moderationTests } from './suites/moderation.ts'
 import { operatorTests } from './suites/operators.ts'
@@ -32,6 +33,7 @@ describe.skipIf('missing' in started)('the console', () => {
   peopleTests(running)
   manyTests(running)
   roleTests(running)
+  memberTests(running)
   appearanceTests(running)
   accessibilityTests(running)
   // It restarts the API.

@@ -12,7 +12,7 @@ import { startHub, type TestHub } from '../support/hub.ts'
 import { type Account, type HubAdmin, makeHubAdmin } from '../support/hub-admin.ts'
 import { startWebhookReceiver, type WebhookReceiver } from '../support/webhook-receiver.ts'
 
-export type Role = 'viewer' | 'support' | 'moderator' | 'operator' | 'admin'
+export type Role = 'member' | 'viewer' | 'support' | 'moderator' | 'operator' | 'admin'
 
 /** Runs its code if a text is ever used as HTML. Clients and SMS operators write such texts. */
 export const SCRIPT = '<img src=x onerror="window.attacked = 1">'

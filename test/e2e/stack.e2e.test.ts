@@ -274,7 +274,7 @@ describe('npm start and npm stop', () => {
     }
     const unknown = await finish(run(['login', '--role', 'root']))
     expect(unknown.code).toBe(1)
-    expect(unknown.output).toContain('The roles are viewer, support')
+    expect(unknown.output).toContain('The roles are member, viewer, support')
   })
 
   it('refuse a second hub on the same data without affecting the first', async () => {

@@ -129,6 +129,10 @@ export const loadSession = async (): Promise<void> => {
   }
 }
 
+/** The accounts of a member; `null`: hub staff see all. */
+export const ownAccounts = (): ReadonlyArray<string> | null =>
+  session.value.state === 'signed_in' ? (session.value.me.accounts ?? null) : null
+
 /** Whether the user may do something. Only for what the console shows: the API decides. */
 export const may = (permission: Permission): boolean =>
   session.value.state === 'signed_in' && session.value.me.permissions.includes(permission)

@@ -1,6 +1,7 @@
 /** The filters of a list. They are in its address, so that people can send it to a colleague. */
 import { useId, useLayoutEffect, useRef } from 'preact/hooks'
 import { accountNames, accountOf, nameOfAccount } from '../api/account-names.ts'
+import { ownAccounts } from '../api/client.ts'
 import { fieldOfUtc, utcOfField } from '../format/time.ts'
 import { wordsOf } from '../format/number.ts'
 import { location, navigate } from '../routing/location.ts'
@@ -38,12 +39,20 @@ export const MONTH_FIELD: FilterField = {
   fallback: thisMonth(),
 }
 
-/** The filters of the current address that a list knows. */
-export const currentFilters = (fields: ReadonlyArray<FilterField>): Filters =>
-  filtersOf(
+/**
+ * The filters of the current address that a list knows. A list shows a member one account: their first one, until they
+ * choose another.
+ */
+export const currentFilters = (fields: ReadonlyArray<FilterField>): Filters => {
+  const filters = filtersOf(
     location.value.search,
     fields.map(({ name }) => name),
   )
+  const [first] = ownAccounts() ?? []
+  return first !== undefined && fields.some(({ kind }) => kind === 'account')
+    ? { account: first, ...filters }
+    : filters
+}
 
 const valueOf = (field: FilterField, data: FormData): string => {
   const value = data.get(field.name)

@@ -15,7 +15,8 @@ import { Announcement } from './basics.tsx'
 
 /** Pages of the navigation, with the permission that they need. */
 const PAGES = [
-  { href: '/', name: 'start', permission: 'hub.read' },
+  // Members have a start page, too.
+  { href: '/', name: 'start', permission: 'accounts.read' },
   { href: '/insights', name: 'insights', permission: 'usage.read' },
   { href: '/messages', name: 'messages', permission: 'messages.read' },
   { href: '/moderation/templates', name: 'moderation', permission: 'moderation.read' },

@@ -21,7 +21,7 @@ import { Keys } from './account-keys.tsx'
 import { Settings } from './account-settings.tsx'
 import { HubStop } from './hub-stop.tsx'
 
-const COLUMNS: ReadonlyArray<Column<AccountRow>> = [
+export const ACCOUNT_COLUMNS: ReadonlyArray<Column<AccountRow>> = [
   { title: strings.columns.name, cell: ({ id, name }) => <a href={`/accounts/${id}`}>{name}</a> },
   { title: strings.columns.id, cell: ({ id }) => <Code text={id} /> },
   { title: strings.accounts.liveKeys, numeric: true, cell: ({ live_keys }) => countText(live_keys) },
@@ -41,11 +41,11 @@ export const Accounts = () => {
       <PagedTable
         label={strings.accounts.title}
         pages={pages}
-        columns={COLUMNS}
+        columns={ACCOUNT_COLUMNS}
         rowKey={({ id }) => id}
         empty={strings.accounts.empty}
       />
-      <HubStop />
+      {may('hub.read') ? <HubStop /> : null}
     </>
   )
 }

@@ -1,9 +1,11 @@
 /** The pages by the name of their route. */
 import type { ComponentType } from 'preact'
+import { may } from '../api/client.ts'
 import type { Match, Screen } from '../routing/routes.ts'
 import { AccountPage, Accounts } from './accounts.tsx'
 import { Audit } from './audit.tsx'
 import { Insights } from './insights.tsx'
+import { MemberStart } from './member-start.tsx'
 import { MessagePage } from './message.tsx'
 import { Messages } from './messages.tsx'
 import { Moderation, ModerationPage } from './moderation.tsx'
@@ -18,7 +20,7 @@ import { AttemptPage, SubscriptionPage, Webhooks } from './webhooks.tsx'
 type Page = ComponentType<{ readonly params: Match['params'] }>
 
 export const SCREENS: Readonly<Record<Screen, Page>> = {
-  start: Start,
+  start: () => (may('hub.read') ? <Start /> : <MemberStart />),
   insights: Insights,
   search: Search,
   messages: Messages,

@@ -1,7 +1,7 @@
 /** The search box: an id, a reference, an id of the SMS operator, or a phone number. */
 import { signal } from '@preact/signals'
 import { useEffect, useState } from 'preact/hooks'
-import { type Failure, request, RequestFailed } from '../api/client.ts'
+import { type Failure, ownAccounts, request, RequestFailed } from '../api/client.ts'
 import type { Hit, SearchResult } from '../api/types.ts'
 import { Code, Empty, Failed, Id, Loading, PageTitle, Status, Time } from '../components/basics.tsx'
 import { type Column, Table } from '../components/table.tsx'
@@ -78,7 +78,27 @@ const Results = ({ result }: { readonly result: SearchResult }) => {
   )
 }
 
-/** The text is in the body of the request: an address would be written to logs. */
+/**
+ * Searches in all accounts of the user: hub staff in all at once, a member in one after another. The text is in the
+ * body of the request: an address would be written to logs.
+ */
+const search = async (q: string, signal: AbortSignal): Promise<SearchResult> => {
+  const results = await Promise.all(
+    (ownAccounts() ?? [null]).map((account) =>
+      request<SearchResult>('/v1/search', { method: 'POST', body: { q, account }, signal }),
+    ),
+  )
+  const data = results.flatMap((result) => result.data)
+  const [first] = results
+  if (first === undefined)
+    return { object: 'search_result', kind: 'text', data, explanation: strings.member.none }
+  return {
+    ...first,
+    data,
+    explanation: data.length > 0 && first.data.length === 0 ? null : first.explanation,
+  }
+}
+
 const Found = ({ searched }: { readonly searched: string }) => {
   const [result, setResult] = useState<SearchResult | null>(null)
   const [failure, setFailure] = useState<Failure | null>(null)
@@ -87,7 +107,7 @@ const Found = ({ searched }: { readonly searched: string }) => {
     const abort = new AbortController()
     setResult(null)
     setFailure(null)
-    request<SearchResult>('/v1/search', { method: 'POST', body: { q: searched }, signal: abort.signal }).then(
+    search(searched, abort.signal).then(
       (found) => {
         const only = found.data.length === 1 ? found.data[0] : undefined
         const page = only === undefined ? null : pageOfHit(only)

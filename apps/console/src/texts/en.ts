@@ -37,6 +37,7 @@ export const en = {
   words: {} as Readonly<Record<string, string>>,
 
   roles: {
+    member: 'member',
     viewer: 'viewer',
     support: 'support',
     moderator: 'moderator',
@@ -442,6 +443,14 @@ export const en = {
     dropAbout: 'Marks the dead letter as dropped: nobody retries it. Kafka keeps the record for 90 days.',
     reason: 'Why it needs no retry',
     content: 'Record',
+  },
+
+  /** Engineers of clients. */
+  member: {
+    title: 'Your accounts',
+    none: 'You are a member of no account. Give your identity below to the people who run the hub.',
+    identity: 'Your identity',
+    identityAbout: 'By it, the people who run the hub make you a member of further accounts.',
   },
 
   accounts: {
