@@ -73,14 +73,28 @@ export const requireFree = async (ports: Ports, names: ReadonlyArray<PortName>):
 /** The ports for test hubs: above most registered services, below the ephemeral ports. */
 const FREE_RANGE = { from: 20_000, to: 32_000 }
 
-/** A port base whose ports are all free now. `requireFree` detects a race with another process. */
+/** The last port of a span, which no hub uses: the process that has reserved the span listens on it. */
+export const RESERVATION = PORT_SPAN - 1
+
+/** Listens on a port until this process ends. False: another process does. */
+const reserve = (port: number): Promise<boolean> =>
+  new Promise((resolve) => {
+    const server = createServer((socket) => socket.destroy()).unref()
+    server.once('error', () => resolve(false))
+    server.listen({ port, host: '127.0.0.1', exclusive: true }, () => resolve(true))
+  })
+
+/**
+ * A port base whose ports are all free. It belongs to this process until it ends: a program that starts for seconds finds
+ * its port free, although other tests look for ports meanwhile.
+ */
 export const freePortBase = async (): Promise<number> => {
   const slots = Math.floor((FREE_RANGE.to - FREE_RANGE.from) / PORT_SPAN)
   // 50 attempts fail only if nearly the whole range is in use.
   for (let attempt = 0; attempt < 50; attempt++) {
     const base = FREE_RANGE.from + PORT_SPAN * Math.floor(Math.random() * slots)
     const free = await Promise.all(Object.values(portsAt(base)).map(isFree))
-    if (free.every(Boolean)) return base
+    if (free.every(Boolean) && (await reserve(base + RESERVATION))) return base
   }
   throw new UserError(`There are no ${PORT_SPAN} free ports from ${FREE_RANGE.from} to ${FREE_RANGE.to}.`)
 }
