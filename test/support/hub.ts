@@ -26,9 +26,9 @@ import {
   type SimulatorProtocol,
   type Ports,
   PORT_PLAN,
+  PORT_SPAN,
   PortInUseError,
   portsAt,
-  RESERVATION,
   readSettings,
   removeData,
   ROOT,
@@ -151,7 +151,7 @@ interface TestHubOptions {
  */
 const sparePorts = ({ commandApi }: Ports): Array<number> => {
   const first = Math.max(...Object.values(PORT_PLAN).map(({ offset }) => offset)) + 1
-  return Array.from({ length: RESERVATION - first }, (_, index) => commandApi + first + index)
+  return Array.from({ length: PORT_SPAN - first }, (_, index) => commandApi + first + index)
 }
 
 /** The lines of a log that an error shows. */

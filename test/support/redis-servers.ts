@@ -2,8 +2,8 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { ensureJars, findRedis, isFree, readSettings, STACK_JARS } from '@hub/local-stack'
-import { accepts, eventually, freePort } from '@hub/testkit'
+import { ensureJars, findRedis, readSettings, STACK_JARS } from '@hub/local-stack'
+import { accepts, eventually, freePort, isFree, reservePort } from '@hub/testkit'
 import { Redis } from 'ioredis'
 import { type Program, startProgram } from './program.ts'
 
@@ -125,17 +125,17 @@ const SLOTS = 16_384
 /** A node listens to other nodes at its port + 10,000. Source: Redis cluster specification, "The cluster bus". */
 const BUS_OFFSET = 10_000
 
-/** Both ports of a node are below the ephemeral ones, which any program may get at any time. */
-const NODE_PORTS = { from: 10_000, to: 20_000 }
-
-/** Ports for nodes of a cluster that are free now, as is the second port of each. */
+/** Ports for nodes of a cluster. They belong to this process until it ends, as does the second port of each. */
 export const freeClusterPorts = (count: number): Promise<ReadonlyArray<number>> =>
-  eventually(async () => {
-    const base = NODE_PORTS.from + Math.floor(Math.random() * (NODE_PORTS.to - NODE_PORTS.from - count))
-    const ports = Array.from({ length: count }, (_, index) => base + index)
-    const free = await Promise.all(ports.flatMap((port) => [port, port + BUS_OFFSET]).map(isFree))
-    return free.every(Boolean) ? ports : null
-  })
+  Promise.all(
+    Array.from({ length: count }, () =>
+      eventually(async () => {
+        const port = await freePort()
+        const bus = port + BUS_OFFSET
+        return (await isFree(bus)) && (await reservePort(bus)) ? port : null
+      }),
+    ),
+  )
 
 export interface ClusterNode extends RedisProcess {
   readonly id: string

@@ -1,15 +1,6 @@
 /** The local stack: Kafka, PostgreSQL and Redis without Docker, and a whole hub on them. */
 export { killProcessesOf, lockDataDir, stopProcessesOf } from './data-dir-lock.ts'
-export {
-  freePortBase,
-  isFree,
-  PORT_PLAN,
-  PORT_SPAN,
-  PortInUseError,
-  type Ports,
-  portsAt,
-  RESERVATION,
-} from './ports.ts'
+export { freePortBase, PORT_PLAN, PORT_SPAN, PortInUseError, type Ports, portsAt } from './ports.ts'
 export { isAlive, processStartTime, readPidFile } from './pidfile.ts'
 export { ensureJars, type Jars, type JarSet, pinJars, STACK_JARS } from './jars.ts'
 export { programFile } from './bundles.ts'

@@ -1,5 +1,5 @@
 /** The ports of a local hub: offsets from `HUB_PORT_BASE`, all on the loopback interface. */
-import { createServer } from 'node:net'
+import { isFree, reservePort } from '@hub/testkit'
 import { UserError } from './user-error.ts'
 
 /** The listener of each port. Users rely on the offsets, so never change an existing one. */
@@ -45,14 +45,6 @@ export const portsAt = (base: number): Ports => {
   return Object.fromEntries(PORT_NAMES.map((name) => [name, base + PORT_PLAN[name].offset])) as Ports
 }
 
-/** Whether this process can listen on a port of the loopback interface. */
-export const isFree = (port: number): Promise<boolean> =>
-  new Promise((resolve) => {
-    const server = createServer()
-    server.once('error', () => resolve(false))
-    server.listen({ port, host: '127.0.0.1', exclusive: true }, () => server.close(() => resolve(true)))
-  })
-
 /** Another program listens on a port of the hub. */
 export class PortInUseError extends UserError {}
 
@@ -73,28 +65,17 @@ export const requireFree = async (ports: Ports, names: ReadonlyArray<PortName>):
 /** The ports for test hubs: above most registered services, below the ephemeral ports. */
 const FREE_RANGE = { from: 20_000, to: 32_000 }
 
-/** The last port of a span, which no hub uses: the process that has reserved the span listens on it. */
-export const RESERVATION = PORT_SPAN - 1
-
-/** Listens on a port until this process ends. False: another process does. */
-const reserve = (port: number): Promise<boolean> =>
-  new Promise((resolve) => {
-    const server = createServer((socket) => socket.destroy()).unref()
-    server.once('error', () => resolve(false))
-    server.listen({ port, host: '127.0.0.1', exclusive: true }, () => resolve(true))
-  })
-
-/**
- * A port base whose ports are all free. It belongs to this process until it ends: a program that starts for seconds finds
- * its port free, although other tests look for ports meanwhile.
- */
+/** A port base whose ports are all free. They belong to this process until it ends. */
 export const freePortBase = async (): Promise<number> => {
   const slots = Math.floor((FREE_RANGE.to - FREE_RANGE.from) / PORT_SPAN)
   // 50 attempts fail only if nearly the whole range is in use.
   for (let attempt = 0; attempt < 50; attempt++) {
     const base = FREE_RANGE.from + PORT_SPAN * Math.floor(Math.random() * slots)
-    const free = await Promise.all(Object.values(portsAt(base)).map(isFree))
-    if (free.every(Boolean) && (await reserve(base + RESERVATION))) return base
+    const ports = Array.from({ length: PORT_SPAN }, (_, offset) => base + offset)
+    const free = await Promise.all(ports.map(isFree))
+    if (!free.every(Boolean)) continue
+    const reserved = await Promise.all(ports.map(reservePort))
+    if (reserved.every(Boolean)) return base
   }
   throw new UserError(`There are no ${PORT_SPAN} free ports from ${FREE_RANGE.from} to ${FREE_RANGE.to}.`)
 }

@@ -12,7 +12,7 @@ export {
   type ServerCertificate,
 } from './certificates.ts'
 export { eventually } from './eventually.ts'
-export { accepts, freePort } from './free-port.ts'
+export { accepts, freePort, isFree, reservePort } from './free-port.ts'
 export { startIdentityProvider, type TestIdentityProvider } from './identity-provider.ts'
 export { type MovableHost, movableHost } from './movable-host.ts'
 export {
