@@ -55,3 +55,7 @@ export * from './subscription/retry.ts'
 export * from './subscription/rotation.ts'
 export * from './subscription/signature.ts'
 export * from './subscription/subscription.ts'
+
+// Statistics: what is unusual in them
+export * from './statistics/hours.ts'
+export * from './statistics/unusual-delivery.ts'
