@@ -1,6 +1,6 @@
 /**
  * The projector. Lanes and log → transaction batches → read models, event journal and
- * outbox → `hub.webhooks.v1`. It also executes rebuilds and retention.
+ * outbox → `hub.webhooks.v1`. It also executes rebuilds and retention, and watches the statistics.
  */
 import { topicNames } from '@hub/kafka'
 import { keepErasuresPublished, runRetention, Sql, watchErasures } from '@hub/store'
@@ -10,6 +10,7 @@ import { configuration } from './config.ts'
 import { runOutcomes } from './outcomes/publish-outcomes.ts'
 import { makeProjector } from './projection/projector.ts'
 import { runRebuilds } from './rebuild/runner.ts'
+import { watchStatistics } from './statistics/watch.ts'
 
 export const projector = Layer.effectDiscard(
   Effect.gen(function* () {
@@ -28,6 +29,7 @@ export const projector = Layer.effectDiscard(
     yield* runRetention
     yield* runRebuilds({ prefix, partitions, outcomes })
     yield* runOutcomes(topicNames(prefix), outcomes)
+    yield* watchStatistics
     yield* readiness.started
     yield* Effect.logInfo('projector: started')
   }),

@@ -1,7 +1,8 @@
 /** Metrics of the projector. Labels are topics, reasons and outcomes, which are short lists. */
+import type { UnusualDelivery } from '@hub/domain'
 import { topicNames } from '@hub/kafka'
-import { counter, gauge, labelSets } from '@hub/telemetry'
-import { Effect, Metric } from 'effect'
+import { counter, gauge, labelSets, memoizeLabels } from '@hub/telemetry'
+import { Context, Effect, Metric } from 'effect'
 import { sourceTopics } from './projection/source-topics.ts'
 
 /** The topics without the prefix of the deployment. */
@@ -66,6 +67,26 @@ const rebuildLag = gauge(
   'hub_projector_rebuild_behind_records',
   'Records by which the current rebuild is behind the live projection.',
 )
+
+const deliveryDrop = gauge(
+  'hub_delivery_drop_ratio',
+  'By how much the delivery rate of a number range is lower than usual, from 0 to 1; 0 while it is not unusual.',
+)
+
+/** Of all ranges alike. */
+const ALL_RANGES = 'all'
+const labelled = memoizeLabels()
+const seenRanges = new Set<string>()
+
+/** A range that is no longer unusual keeps its series, with 0. So there are at most as many as ranges. */
+export const observeDelivery = (unusual: ReadonlyArray<UnusualDelivery>): Effect.Effect<void> =>
+  Effect.sync(() => {
+    const drops = new Map(unusual.map(({ range, rate, usual }) => [range ?? ALL_RANGES, usual - rate]))
+    for (const range of new Set([ALL_RANGES, ...seenRanges, ...drops.keys()])) {
+      seenRanges.add(range)
+      labelled(deliveryDrop, { range }).updateUnsafe(drops.get(range) ?? 0, Context.empty())
+    }
+  })
 
 export const countFailure = (cause: (typeof FAILURE_CAUSES)[number]): Effect.Effect<void> =>
   Effect.sync(() => failures.add({ cause }))

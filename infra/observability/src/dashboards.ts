@@ -356,6 +356,13 @@ const delivery: Dashboard = {
       unit: 'ops',
       queries: [rate('hub_dispatcher_inbound_messages_total', 'change')],
     },
+    {
+      title: 'Delivery rate lower than usual',
+      about:
+        'The difference to the same hours of earlier weeks, by number range. HubDeliveryUnusual fires when there is one.',
+      unit: 'percentunit',
+      queries: [occurring(byLabel('max', 'range', 'hub_delivery_drop_ratio'), 'while delivery is as usual')],
+    },
   ],
 }
 

@@ -47,6 +47,7 @@ const LABELS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   hub_build_info: { version: 'the version of the hub' },
   hub_consumer_lag_records: { topic: TOPIC, partition: 'its number' },
   hub_consumer_stopped_seconds: { topic: 'a topic, by its name in Kafka' },
+  hub_delivery_drop_ratio: { range: 'a number range, of which there are a hundred, or `all`' },
   hub_dispatcher_account_fairness: { class: CLASS, operator: OPERATOR },
   hub_dispatcher_answered_parts_total: {
     operator: OPERATOR,

@@ -1,7 +1,8 @@
 /** On call: "codes for one network fail". From the start page to the failed messages and their reason. */
 import { eventually } from '@hub/testkit'
 import { describe, expect, it } from 'vitest'
-import { type Console, screenshot, sendAndWait, STEP_WITHIN_MS } from '../support.ts'
+import { writeRangeTraffic } from '../../support/range-traffic.ts'
+import { accessibilityFaults, type Console, screenshot, sendAndWait, STEP_WITHIN_MS } from '../support.ts'
 
 /** Sandbox numbers, all of the range 900: one that is delivered, and one that is not. */
 const DELIVERED = '+79000000001'
@@ -50,6 +51,32 @@ export const insightTests = ({ admin, signIn }: Console): void => {
       await page.getByRole('link', { name: failed }).waitFor()
       expect(await page.getByRole('link', { name: /^msg_/u }).count()).toBe(4)
       await page.context().close()
+    })
+
+    it('begin with what is unusual, and lead to its messages', async () => {
+      const account = await admin.createAccount()
+      await writeRangeTraffic(admin, {
+        account: account.uuid,
+        range: '912',
+        now: { accepted: 100, delivered: 61 },
+        before: { accepted: 100, delivered: 97 },
+        hours: 3,
+      })
+      for (const [locale, sentence] of [
+        ['en-GB', /^unusual Since .*\d:00 the delivery rate of range 912 is 61 %, usually 97 %\./u],
+        ['ru-RU', /^необычно С .*\d:00 доля доставленных в диапазоне 912 — 61 %, обычно 97 %\./u],
+      ] as const) {
+        const page = await signIn(['viewer'], { locale })
+        await page.goto(`/insights?account=${account.id}`)
+        await page.getByRole('listitem').filter({ hasText: sentence }).waitFor()
+        expect(await accessibilityFaults(page)).toEqual([])
+        await page.getByRole('link', { name: /912$/u }).first().click()
+        await page.getByRole('heading', { level: 1 }).waitFor()
+        const filters = new URL(page.url()).searchParams
+        expect(filters.get('range')).toBe('912')
+        expect(filters.get('account')).toBe(account.id)
+        await page.context().close()
+      }
     })
 
     it('say what an impossible filter is, and keep the filters', async () => {

@@ -37,6 +37,7 @@ export type AttemptDetails = Schemas['WebhookDeliveryDetails']
 export type Insights = Schemas['Insights']
 export type InsightPart = Insights['now']['parts'][number]
 export type InsightGroup = Insights['groups'][number]
+export type UnusualDelivery = NonNullable<Insights['unusual']>[number]
 export type InsightReason = Insights['reasons'][number]
 
 export type Overview = Schemas['Overview']

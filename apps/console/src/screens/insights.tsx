@@ -2,7 +2,13 @@
 import type { ComponentChildren } from 'preact'
 import { CHOICES } from '../api/choices.ts'
 import { useResource } from '../api/resource.ts'
-import type { Insights as Answer, InsightGroup, InsightPart, InsightReason } from '../api/types.ts'
+import type {
+  Insights as Answer,
+  InsightGroup,
+  InsightPart,
+  InsightReason,
+  UnusualDelivery,
+} from '../api/types.ts'
 import { HeatMap } from '../charts/heat-map.tsx'
 import { floorOfShares, type HeatCell, rateOf } from '../charts/series.ts'
 import { SeriesChart } from '../charts/series-chart.tsx'
@@ -59,6 +65,48 @@ const messagesOf = (filters: Filters, from: string, to: string, more: Filters = 
     created_before: to,
     ...more,
   })
+}
+
+/** Sentences that are read before the charts. The heat map shows all ranges of a network. */
+const MOST_SENTENCES = 5
+
+/** `14:00`, with the day before it unless it is that of the end of the period. */
+const sinceText = (since: string, to: string): string => {
+  const last = longPart(new Date(Date.parse(to) - 1).toISOString(), 'hour')
+  const day = (text: string): string => text.slice(0, -localMinute(since).length)
+  return day(longPart(since, 'hour')) === day(last) ? localMinute(since) : longPart(since, 'hour')
+}
+
+/** What somebody on call should read first. */
+const Unusual = ({
+  now: { to },
+  unusual,
+}: Pick<Answer, 'now'> & { readonly unusual: ReadonlyArray<UnusualDelivery> }) => {
+  if (unusual.length === 0) return null
+  const filters = currentFilters(FIELDS)
+  const more = unusual.length - MOST_SENTENCES
+  return (
+    <section aria-label={strings.insights.unusualTitle}>
+      <h2>{strings.insights.unusualTitle}</h2>
+      <ul>
+        {unusual.slice(0, MOST_SENTENCES).map(({ delivery_rate, range, since, usual_rate }) => (
+          <li key={range}>
+            <span class="status bad">{strings.insights.unusualMark}</span>{' '}
+            {strings.insights.unusual(
+              sinceText(since, to),
+              range,
+              percentText(delivery_rate),
+              percentText(usual_rate),
+            )}{' '}
+            <a href={messagesOf(filters, since, to, range === null ? {} : { range })}>
+              {strings.insights.unusualMessages(range)}
+            </a>
+          </li>
+        ))}
+      </ul>
+      {more > 0 ? <p>{strings.insights.unusualMore(more)}</p> : null}
+    </section>
+  )
 }
 
 const Tile = ({
@@ -331,6 +379,7 @@ export const Insights = () => {
       <ResourceState data={data} failure={failure} reload={reload} />
       {data === null ? null : (
         <>
+          <Unusual now={data.now} unusual={data.unusual ?? []} />
           <Tiles now={data.now} before={data.before} />
           <Charts {...data} />
           <Ranges {...data} />

@@ -214,6 +214,14 @@ export const en = {
     heatMap: (by: string) => `Delivery rate by range and ${by}`,
     cell: (range: string, at: string, rate: string | null, messages: number) =>
       `${range}, ${at}: ${rate ?? 'no final status yet'}, ${count(messages, { one: 'message', other: 'messages' })}`,
+    unusualTitle: 'Unusual delivery',
+    unusualMark: 'unusual',
+    unusual: (since: string, range: string | null, rate: string, usual: string) =>
+      `Since ${since} the delivery rate of ${range === null ? 'all ranges' : `range ${range}`} is ${rate}, usually ${usual}.`,
+    unusualMessages: (range: string | null) =>
+      range === null ? 'Messages of all ranges' : `Messages of range ${range}`,
+    unusualMore: (ranges: number) =>
+      `${count(ranges, { one: 'other range is', other: 'other ranges are' })} unusual too: see the map.`,
     reasons: 'Failures by reason',
     noReasons: 'No message of this period has a reason code: nothing failed.',
     groups: 'Split',

@@ -345,6 +345,14 @@ export const ru: Strings = {
     heatMap: (by) => `Доля доставленных по диапазонам и ${by === 'hour' ? 'часам' : 'дням'}`,
     cell: (range, at, rate, messages) =>
       `${range}, ${at}: ${rate ?? 'конечного статуса ещё нет'}, ${count(messages, { one: 'сообщение', few: 'сообщения', many: 'сообщений', other: 'сообщения' })}`,
+    unusualTitle: 'Необычная доставка',
+    unusualMark: 'необычно',
+    unusual: (since, range, rate, usual) =>
+      `С ${since} доля доставленных ${range === null ? 'во всех диапазонах' : `в диапазоне ${range}`} — ${rate}, обычно ${usual}.`,
+    unusualMessages: (range) =>
+      range === null ? 'Сообщения всех диапазонов' : `Сообщения диапазона ${range}`,
+    unusualMore: (ranges) =>
+      `Необычны и ${count(ranges, { one: 'другой диапазон', few: 'других диапазона', many: 'других диапазонов', other: 'других диапазона' })}: см. карту.`,
     reasons: 'Ошибки по причинам',
     noReasons: 'Ни у одного сообщения этого периода нет кода причины: ошибок не было.',
     groups: 'Разбивка по группам',

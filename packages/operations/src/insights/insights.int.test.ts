@@ -5,6 +5,7 @@ import { makeTestHub, type TestHub } from '../testing/test-hub.ts'
 import { read } from './read.ts'
 
 const HOUR = 3_600_000
+const WEEK = 168 * HOUR
 /** The last hour of the period. */
 const LAST = Date.UTC(2026, 10, 21, 14)
 const UNTIL = new Date(LAST + HOUR / 2).toISOString()
@@ -203,6 +204,51 @@ describe('insights', () => {
         ['977', LAST - HOUR, 50, 50, 50],
       ],
     )
+  })
+
+  it('name a range whose delivery rate is unusually low, at any time that is asked for', async () => {
+    const mail = await hub.account('Mail')
+    const at = Date.UTC(2026, 5, 10, 9)
+    for (const week of [0, 1, 2, 3, 4, 5]) {
+      for (const hour of [0, 1, 2]) {
+        const isBad = week === 0 && hour < 2
+        await count({
+          account: mail.uuid,
+          at: at - week * WEEK - hour * HOUR,
+          range: '912',
+          accepted: 100,
+          delivered: isBad ? 61 : 97,
+          undelivered: isBad ? 39 : 3,
+        })
+        await count({
+          account: mail.uuid,
+          at: at - week * WEEK - hour * HOUR,
+          range: '977',
+          accepted: 100,
+          delivered: 90,
+          undelivered: 10,
+        })
+      }
+    }
+    const unusual = async (filter: object) =>
+      (await hub.run(read, { ...ANY, until: new Date(at).toISOString(), ...filter })).unusual
+    const found = [
+      {
+        range: '912',
+        since: new Date(at - HOUR).toISOString(),
+        delivered: 122,
+        final: 200,
+        delivery_rate: 0.61,
+        usual_rate: 0.97,
+      },
+    ]
+    for (const filter of [{}, { account: mail.id }, { range: '912' }, { by: 'day' }]) {
+      assert.deepStrictEqual(await unusual(filter), found, JSON.stringify(filter))
+    }
+    for (const filter of [{ account: shop.id }, { range: '977' }, { class: 'service' }, { mode: 'test' }]) {
+      assert.deepStrictEqual(await unusual(filter), [], JSON.stringify(filter))
+    }
+    assert.deepStrictEqual(await unusual({ until: new Date(at - 2 * HOUR).toISOString() }), [])
   })
 
   it('measure the times to the submit and to the final status', async () => {

@@ -1,8 +1,16 @@
 /** What becomes of messages, by hour or day, against the period before. */
-import { decodeId, encodeId, fromTimestamp, MESSAGE_CLASSES, toTimestamp } from '@hub/domain'
+import {
+  decodeId,
+  DELIVERY_HOURS,
+  encodeId,
+  fromTimestamp,
+  MESSAGE_CLASSES,
+  toTimestamp,
+  type UnusualDelivery,
+} from '@hub/domain'
 import { CommandAccounts, ReadInsights } from '@hub/store'
 import { Clock, Effect, Schema } from 'effect'
-import { Count, Mode, NumberRange, publicId, Timestamp } from '../fields.ts'
+import { addedField, Count, Mode, NumberRange, publicId, Timestamp } from '../fields.ts'
 import { query } from '../sql.ts'
 import { defineUseCase } from '../use-case.ts'
 import { percentilesOf, type WeightedSample } from './percentiles.ts'
@@ -86,6 +94,27 @@ const Insights = Schema.Struct({
     description:
       'The messages of each number range in each hour or day. Without messages, there is no entry.',
   }),
+  unusual: addedField(
+    Schema.Array(
+      Schema.Struct({
+        range: Schema.NullOr(Schema.String).annotate({ description: '`null`: all ranges alike.' }),
+        since: Timestamp.annotate({
+          description: `The start of its first hour, at most ${DELIVERY_HOURS} hours ago.`,
+        }),
+        delivered: Count,
+        final: Count.annotate({ description: 'Messages with a final status that were accepted since then.' }),
+        delivery_rate: Schema.Number,
+        usual_rate: Schema.Number.annotate({
+          description: 'The delivery rate in the same hours of earlier weeks.',
+        }),
+      }),
+    ).annotate({
+      description:
+        'The number ranges whose delivery rate is unusually low in the last hours of the period, those that lose the most ' +
+        'messages first.',
+    }),
+    [],
+  ),
 }).annotate({
   identifier: 'Insights',
   title: 'Insights',
@@ -175,6 +204,15 @@ const toPeriod = (
   }
 }
 
+const toUnusual = ({ delivered, final, range, rate, since, usual }: UnusualDelivery) => ({
+  range,
+  since: toTimestamp(since),
+  delivered,
+  final,
+  delivery_rate: rate,
+  usual_rate: usual,
+})
+
 export const read = defineUseCase({
   name: 'insights',
   permission: 'usage.read',
@@ -201,7 +239,8 @@ export const read = defineUseCase({
     Effect.gen(function* () {
       const unit = by ?? 'hour'
       const time = until === null ? null : fromTimestamp(until)
-      const period = periodUntil(time ?? (yield* Clock.currentTimeMillis), unit)
+      const end = time ?? (yield* Clock.currentTimeMillis)
+      const period = periodUntil(end, unit)
       const earlier = periodBefore(period)
       const base = {
         account: account === null ? null : decodeId('acc', account),
@@ -225,7 +264,8 @@ export const read = defineUseCase({
                 now.groups.map(({ value }) => value),
               )
             : new Map<string, string>()
-        return { now, before, names, heat: await ReadInsights.readHeat(q, { ...base, ...period }, unit) }
+        const heat = await ReadInsights.readHeat(q, { ...base, ...period }, unit)
+        return { now, before, names, heat, unusual: await ReadInsights.readUnusualDelivery(q, base, end) }
       })
       const reasonsBefore = new Map(found.before.reasons.map(({ messages, reason }) => [reason, messages]))
       const groupsBefore = new Map(found.before.groups.map((group) => [group.value, group]))
@@ -246,6 +286,7 @@ export const read = defineUseCase({
           before: withRate(groupsBefore.get(group.value) ?? EMPTY),
         })),
         ranges: found.heat.map(({ at, ...row }) => ({ ...row, at: toTimestamp(at) })),
+        unusual: found.unusual.filter((one) => range === null || one.range === range).map(toUnusual),
       }
     }),
 })

@@ -6,7 +6,15 @@
  * `read.hourly_stats` has all messages by account and reason code; `read.range_stats` also has class and number
  * range, of messages that have a range. Without a class and a range, the sums are those of all messages.
  */
-import type { MessageClass, Mode } from '@hub/domain'
+import {
+  DELIVERY_HOURS,
+  type MessageClass,
+  type Mode,
+  periodsToRead,
+  type RangeHour,
+  type UnusualDelivery,
+  unusualDelivery,
+} from '@hub/domain'
 import type { Queries } from '../../pool.ts'
 import { epochMs, type SqlFragment } from '../../sql.ts'
 
@@ -137,6 +145,22 @@ export const readHeat = (
     FROM (SELECT number_range AS range, ${startOf(q, unit)} AS at, ${sums(q)} ${ofRanges(q, filter)}
            GROUP BY 1, 2 HAVING sum(accepted) > 0) AS h
    ORDER BY 1, 2`
+
+/**
+ * The ranges whose delivery rate is unusually low at `until`, milliseconds since the epoch. It reads a day of each of six
+ * weeks: less than the heat map of 30 days.
+ */
+export const readUnusualDelivery = async (
+  q: Queries,
+  filter: Omit<InsightFilter, 'from' | 'to' | 'range'>,
+  until: number,
+): Promise<ReadonlyArray<UnusualDelivery>> => {
+  const counts: Array<RangeHour> = []
+  for (const period of periodsToRead(until, DELIVERY_HOURS)) {
+    counts.push(...(await readHeat(q, { ...filter, ...period, range: null }, 'hour')))
+  }
+  return unusualDelivery(counts, until)
+}
 
 /** Messages of each part that are looked at for the sample of times, the newest ones. */
 export const EXAMINED = 1000
