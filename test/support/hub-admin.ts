@@ -6,7 +6,7 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { decodeId, encodeId, type IdPrefix, newId, recipientHash } from '@hub/domain'
+import { decodeId, encodeId, type IdPrefix, newId, numberRangeOf, recipientHash } from '@hub/domain'
 import { openDatabase } from '@hub/testkit'
 import { type TestHub } from './hub.ts'
 import { type Client, client } from './client.ts'
@@ -188,6 +188,14 @@ export const makeHubAdmin = (hub: Pick<TestHub, 'describe' | 'dataDir'>, options
     },
     optIn: async (number: string): Promise<void> => {
       await sql`DELETE FROM command.opt_outs WHERE recipient = ${hashOf(number)}`
+    },
+    /** Blocks the range of a number for an account, for an hour. */
+    blockRange: async ({ uuid }: Pick<Account, 'uuid'>, number: string): Promise<void> => {
+      await sql`INSERT INTO command.range_blocks (account, number_range, until, reason, blocked_by)
+        VALUES (${uuid}, ${numberRangeOf(number)}, now() + interval '1 hour', 'a test', 'a test')`
+    },
+    unblockRanges: async ({ uuid }: Pick<Account, 'uuid'>): Promise<void> => {
+      await sql`DELETE FROM command.range_blocks WHERE account = ${uuid}`
     },
     /** Replaces the settings of the whole hub. An absent value removes the setting. */
     setHubSettings: async (values: {

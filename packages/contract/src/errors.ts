@@ -207,6 +207,13 @@ const catalogue = {
     defaultParam: 'to',
     retry: NO_RETRY,
   },
+  recipient_range_blocked: {
+    status: 422,
+    message:
+      'Messages of this account to numbers of this range are blocked for a time. Ask the hub operator, and protect forms that request codes.',
+    defaultParam: 'to',
+    retry: 'Fails in the same way until the block ends or the hub operator lifts it.',
+  },
   recipient_flood_limited: {
     status: 422,
     message: 'This recipient was sent enough for now. Send again when the window named here has passed.',

@@ -38,6 +38,7 @@ const STATUSES = {
   send_at_not_supported: 422,
   recipient_invalid: 422,
   recipient_opted_out: 422,
+  recipient_range_blocked: 422,
   sender_not_registered: 422,
   deletion_not_allowed: 422,
   template_not_found: 422,

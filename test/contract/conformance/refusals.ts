@@ -114,8 +114,8 @@ export const order: Section = (fixture) => {
       expect(errorOf(await test.post('/v1/messages', body))).toEqual([422, code, param])
     })
 
-    // Rules: HTTP-29, HTTP-30
-    it('template, sender, variables, opt-out, daily limit, flood and spend are checked in this order', async () => {
+    // Rules: HTTP-29, HTTP-30, MSG-42
+    it('template, sender, variables, blocked range, opt-out, daily limit, flood and spend are checked in this order', async () => {
       const { admin } = fixture()
       const account = await admin.createAccount({
         live: { flood_pause_seconds: 60, spend_limit: '2.00' },
@@ -153,6 +153,12 @@ export const order: Section = (fixture) => {
         expect(await codeOf({ template: 'other_class' })).toBe('template_class_mismatch')
         expect(await codeOf({ template: 'of_pending' })).toBe('sender_not_registered')
         expect(await codeOf({ template: 'good' })).toBe('template_variable_missing')
+        await admin.blockRange(account, number)
+        await eventually(async () => {
+          expect(await codeOf(good)).toBe('recipient_range_blocked')
+          return true
+        }, SETTINGS_APPLIED)
+        await admin.unblockRanges(account)
         await eventually(async () => {
           expect(await codeOf(good)).toBe('recipient_opted_out')
           return true

@@ -1,10 +1,18 @@
 /** API keys: the account, mode and scopes of a request. Source: AUTH-4 to AUTH-7, AUTH-16, GEN-10. */
-import { API_KEY_PATTERN, apiKeyDigest, CACHE_TTL_MS, encodeId, type KeyScopes, type Mode } from '@hub/domain'
+import {
+  API_KEY_PATTERN,
+  apiKeyDigest,
+  CACHE_TTL_MS,
+  encodeId,
+  type KeyScopes,
+  type Mode,
+  type StoredSettings,
+} from '@hub/domain'
 import { CommandApiKeys, Sql, type StorageError } from '@hub/store'
 import { Context, Effect, Layer, Result } from 'effect'
 import { NetAddress } from 'effect/net'
 import type { Caller } from '../accounts/account.ts'
-import { Accounts, settingsColumns, type SettingsRow } from '../accounts/accounts.ts'
+import { Accounts, settingsColumns } from '../accounts/accounts.ts'
 import { makeRefreshedCache } from '../accounts/refreshed-cache.ts'
 import { STATEMENT_DEADLINE } from '../deadlines.ts'
 import { type ClientAddress, isWithin, networkFrom, type Networks } from './client-address.ts'
@@ -64,7 +72,7 @@ export class ApiKeys extends Context.Service<ApiKeys>()('@hub/command-api/ApiKey
       read: (digest: string) =>
         sql
           .run(
-            (q) => q<(KeyRow & SettingsRow)[]>`
+            (q) => q<(KeyRow & StoredSettings)[]>`
               SELECT k.id, k.account, k.mode, k.allowed, k.scopes, ${settingsColumns(q)}
                 FROM (SELECT id, account, mode, allowed_addresses::text[] AS allowed, scopes FROM command.api_keys
                        WHERE ${CommandApiKeys.isKey(q, digest)} AND ${CommandApiKeys.works(q)}) AS k

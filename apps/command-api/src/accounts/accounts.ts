@@ -1,6 +1,5 @@
 /** Settings and templates of accounts, from PostgreSQL through a short-lived cache. */
 import {
-  type AccountOverrides,
   CACHE_TTL_MS,
   CURRENCY,
   DEFAULT_SETTINGS,
@@ -10,8 +9,9 @@ import {
   effectiveSettings,
   spendPeriodOf,
   spendThresholdEventId,
+  type StoredSettings,
 } from '@hub/domain'
-import { CommandAccountSettings, type Queries, ReadEvents, Sql, uuidOf } from '@hub/store'
+import { CommandAccountSettings, CommandRangeBlocks, type Queries, ReadEvents, Sql, uuidOf } from '@hub/store'
 import { Context, Effect, Layer, Result } from 'effect'
 import { STATEMENT_DEADLINE } from '../deadlines.ts'
 import type { Owner, TemplateInUse } from './account.ts'
@@ -29,11 +29,9 @@ interface TemplateRow {
   readonly sender_status: TemplateInUse['senderStatus']
 }
 
-/** The name and the settings of an account, as they are stored. */
-export type SettingsRow = AccountOverrides & { readonly name: string }
-
-/** The columns of `SettingsRow`. `a`: `command.accounts`, `s`: `command.account_settings`. */
-export const settingsColumns = (q: Queries) => q`a.name, ${CommandAccountSettings.settingColumns(q, 's')}`
+/** The columns of `StoredSettings`. `a`: `command.accounts`, `s`: `command.account_settings`. */
+export const settingsColumns = (q: Queries) => q`
+  a.name, ${CommandRangeBlocks.blockedRanges(q, 'a.id')}, ${CommandAccountSettings.settingColumns(q, 's')}`
 
 /** A cache key in one string. Neither a UUID nor a mode contains a space. */
 const keyOf = (owner: Owner, name: string): string => `${owner.accountUuid} ${owner.mode} ${name}`
@@ -57,7 +55,7 @@ export class Accounts extends Context.Service<Accounts>()('@hub/command-api/Acco
         const [account, mode] = partsOf(key)
         return Effect.map(
           sql.run(
-            (q) => q<SettingsRow[]>`
+            (q) => q<StoredSettings[]>`
               SELECT ${settingsColumns(q)}
                 FROM command.accounts a
                 LEFT JOIN command.account_settings s ON s.account = a.id AND s.mode = ${mode}
@@ -104,7 +102,7 @@ export class Accounts extends Context.Service<Accounts>()('@hub/command-api/Acco
     return {
       settings: (owner: Owner) => settings.get(keyOf(owner, '')),
       /** Caches settings that were read together with an API key. */
-      rememberSettings: (owner: Owner, row: SettingsRow) =>
+      rememberSettings: (owner: Owner, row: StoredSettings) =>
         settings.set(keyOf(owner, ''), effectiveSettings(row)),
       /** `null`: the account has no template of this name in its mode. */
       template: (owner: Owner, name: string) => templates.get(keyOf(owner, name)),

@@ -183,6 +183,57 @@ describe('POST /v1/messages', () => {
   })
 })
 
+describe('a range that hub staff have blocked', () => {
+  const block = (seconds: number) =>
+    deployment.sql(
+      (q) => q`
+        INSERT INTO command.range_blocks (account, number_range, until, reason, blocked_by)
+        VALUES (${decodeId('acc', account.id)}, '912', now() + make_interval(secs => ${seconds}), 'An attack', 'Olga')
+        ON CONFLICT (account, number_range) DO UPDATE SET until = excluded.until`,
+    )
+  let numbers = 0
+  const number = (range: string) => `+7${range}${String(++numbers).padStart(7, '0')}`
+  /** The code of the refusal, or the status. */
+  const outcome = async (body: unknown, key = account.keys.live) => {
+    const answer = (await send(body, key)).body as Partial<Failed> & { readonly status?: string }
+    return answer.error === undefined ? answer.status : `${answer.error.code} ${answer.error.param}`
+  }
+
+  // Rules: MSG-42, MSG-9, BAT-6
+  it('gets no live message of the account until the block ends', async () => {
+    const earlier = { to: number('912'), client_ref: 'before the block' }
+    await accepted(service(earlier), account.keys.live)
+    await block(3600)
+    // Running processes apply it within seconds.
+    await eventually(async () => (await outcome(otp({ to: number('912') }))) === 'recipient_range_blocked to')
+    assert.strictEqual(await outcome(service({ to: number('912') })), 'recipient_range_blocked to')
+    assert.strictEqual(await outcome(otp({ to: number('913') })), 'accepted')
+    assert.strictEqual(await outcome(otp({ to: number('912') }), account.keys.test), 'accepted')
+    assert.strictEqual(await outcome(otp({ to: number('912') }), other.keys.live), 'accepted')
+    assert.deepInclude(await accepted(service(earlier), account.keys.live), { duplicate: true })
+
+    const batch = await call(api.url, '/v1/messages/batch', {
+      key: account.keys.live,
+      body: {
+        messages: [number('912'), number('914')].map((to, i) => service({ to, client_ref: `blocked-${i}` })),
+      },
+    })
+    const { results } = batch.body as {
+      readonly results: ReadonlyArray<{ readonly result: string } & Partial<Failed>>
+    }
+    assert.deepStrictEqual(
+      results.map(({ error, result }) => [result, error?.code, error?.param]),
+      [
+        ['rejected', 'recipient_range_blocked', 'messages[0].to'],
+        ['accepted', undefined, undefined],
+      ],
+    )
+
+    await block(-1)
+    await eventually(async () => (await outcome(otp({ to: number('912') }))) === 'accepted')
+  })
+})
+
 describe('an invalid request is answered with its code and param', () => {
   const nul = String.raw`{"to":"+79001234567","class":"otp","template":"otp_code","variables":{"code":"\u0000"}}`
   type Case = readonly [name: string, body: unknown, status: number, code: string, param?: string]

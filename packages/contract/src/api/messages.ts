@@ -20,6 +20,7 @@ export const SEND_CODES: ReadonlyArray<ErrorCode> = [
   'template_class_mismatch',
   'sender_not_registered',
   ...RENDER_REFUSALS,
+  'recipient_range_blocked',
   'recipient_opted_out',
   'hub_daily_limit_reached',
   'recipient_flood_limited',

@@ -128,15 +128,25 @@ export interface AccountSettings {
   readonly pricePerPart: Readonly<Record<MessageClass, Money>>
   /** Clients do not see it. */
   readonly weight: number
+  /** Number ranges that live messages cannot be sent to for now: `912`. */
+  readonly blockedRanges: ReadonlyArray<string>
 }
 
 const money = (amount: string): Money => ({ amount, currency: CURRENCY })
 
+/** What is stored of an account in a mode. */
+export interface StoredSettings extends AccountOverrides {
+  readonly name: string
+  /** Those whose time is not over. */
+  readonly blocked_ranges: ReadonlyArray<string>
+}
+
 /** Applies the overrides of an account to the defaults. */
 export const effectiveSettings = ({
+  blocked_ranges,
   name,
   ...overrides
-}: AccountOverrides & { readonly name: string }): AccountSettings => {
+}: StoredSettings): AccountSettings => {
   const values = settingValues(overrides)
   return {
     name,
@@ -151,10 +161,11 @@ export const effectiveSettings = ({
     softThresholdPercent: values.soft_threshold_percent,
     pricePerPart: { otp: money(values.price_otp), service: money(values.price_service) },
     weight: values.weight,
+    blockedRanges: blocked_ranges,
   }
 }
 
-export const DEFAULT_SETTINGS = effectiveSettings({ name: '', ...NO_OVERRIDES })
+export const DEFAULT_SETTINGS = effectiveSettings({ name: '', blocked_ranges: [], ...NO_OVERRIDES })
 
 /**
  * How long a process caches what it has read, in milliseconds. A change by the hub operator is
@@ -164,7 +175,7 @@ export const DEFAULT_SETTINGS = effectiveSettings({ name: '', ...NO_OVERRIDES })
 export const CACHE_TTL_MS = {
   /** An API key that exists. A revoked key therefore works for at most this time. */
   apiKey: 3000,
-  /** Account settings and usable templates. Other templates are not cached. */
+  /** Account settings, blocked ranges and usable templates. Other templates are not cached. */
   settings: 2000,
   /** The hub's daily limit and its stop flag. */
   hubSettings: 2000,

@@ -44,6 +44,7 @@ export const TABLE_OWNERS = {
   'command.opt_out_words': ['dispatcher'],
   'command.opt_outs': ['dispatcher'],
   'command.outbox': ['command-api'],
+  'command.range_blocks': ['command-api'],
   'command.rebuilds': ['projector'],
   'command.retention_jobs': ['store'],
   'command.saved_views': ['operations'],

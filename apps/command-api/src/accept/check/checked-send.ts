@@ -15,6 +15,7 @@ import {
   type MessageClass,
   type Mode,
   type Money,
+  numberRangeOf,
   recipientHash,
   render,
   type Rendered,
@@ -117,8 +118,9 @@ export interface SendContext {
 const draftOf = (
   send: Send,
   recipient: string,
-  { owner, path = '', settings, template: found }: SendContext,
+  context: SendContext,
 ): Result.Result<MessageDraft, ApiError> => {
+  const { owner, path = '', settings, template: found } = context
   const admitted = admitTemplate(found, { class: send.class, mode: owner.mode })
   if (Result.isFailure(admitted)) return Result.fail(admissionFailure(admitted.failure, path, owner.mode))
   const template = admitted.success
@@ -126,6 +128,9 @@ const draftOf = (
   if (Result.isFailure(rendered)) return Result.fail(renderFailure(rendered.failure, path))
   const values = decodeVariables(send.variables, path)
   if (Result.isFailure(values)) return Result.fail(values.failure)
+  if (isBlocked(send.to, context)) {
+    return Result.fail(apiError('recipient_range_blocked', { param: paramAt(path, 'to') }))
+  }
   const scenario = owner.mode === 'test' ? sandboxScenario(send.to) : null
   const sandboxWindows = scenario === 'anti_flood' ? SANDBOX_WINDOWS : null
   return Result.succeed({
@@ -143,6 +148,12 @@ const draftOf = (
     windows: owner.mode === 'test' ? sandboxWindows : settings.floodWindows,
     spendLimit: owner.mode === 'test' ? null : settings.spendLimit,
   })
+}
+
+/** Hub staff have blocked the range of the number for the account. Test mode sends nothing. Source: MSG-42. */
+const isBlocked = (to: string, { owner, settings }: SendContext): boolean => {
+  const range = numberRangeOf(to)
+  return owner.mode === 'live' && range !== null && settings.blockedRanges.includes(range)
 }
 
 /** Checks and renders one send. */

@@ -1,5 +1,6 @@
 /** Checks and rendering of one send, before it waits for an acceptance batch. */
 import { assert, describe, it } from '@effect/vitest'
+import { DEFAULT_SETTINGS } from '@hub/domain'
 import { Result } from 'effect'
 import type { TemplateInUse } from '../../accounts/account.ts'
 import { checkedSend, otp, otpSend, owner, templateOf } from '../../testing/doubles.ts'
@@ -74,6 +75,19 @@ describe('a checked send', () => {
       assert.strictEqual(resultOf(checkedSend(otpSend(), template, test)), sandbox)
     })
   }
+
+  // Rules: MSG-42
+  it('to a blocked range is refused in live mode, after the checks of the template', () => {
+    const settings = { ...DEFAULT_SETTINGS, blockedRanges: ['900', '977'] }
+    const checked = (to: string, as = owner, over: object = {}) =>
+      resultOf(checkedSend(otpSend({ to }), templateOf(over), as, { settings }))
+    assert.strictEqual(checked('+79001234567'), 'recipient_range_blocked to')
+    assert.strictEqual(checked('+79011234567'), 'Code 1234')
+    assert.strictEqual(checked('+79001234567', test), 'Code 1234')
+    assert.strictEqual(checked('+79001234567', owner, pending), 'template_not_approved template')
+    const inBatch = checkedSend(otpSend(), templateOf(), owner, { settings, path: 'messages[3]' })
+    assert.strictEqual(resultOf(inBatch), 'recipient_range_blocked messages[3].to')
+  })
 
   // Rules: ERR-8, TPL-19, TPL-20
   it('names the variable at fault, but not its value', () => {
