@@ -1,6 +1,6 @@
 /**
  * Hourly counts of realistic traffic, with known truth: days, weeks and growth, networks with shares of the market,
- * outages, campaigns to old contacts, late reports, and attacks. The same seed makes the same traffic.
+ * outages, campaigns to old contacts, late reports, attacks, sales, and promotions in a region. The same seed makes the same traffic.
  */
 import type { MessageClass } from '@hub/domain'
 import { SeededRandom } from '../simulation/world/random.ts'
@@ -49,7 +49,16 @@ const OF_WEEKEND = 0.7
 const GROWTH_OF_WEEK = 1.02
 
 /** How many of each happen in a week. */
-const PER_WEEK = { network: 0.7, range: 2, operator: 0.3, campaign: 2, lateReports: 1, attack: 1 } as const
+const PER_WEEK = {
+  network: 0.7,
+  range: 2,
+  operator: 0.3,
+  campaign: 2,
+  lateReports: 1,
+  attack: 3,
+  sale: 2,
+  promotion: 0.5,
+} as const
 
 export interface TrafficRow {
   readonly account: string
@@ -70,7 +79,7 @@ export interface Incident {
   /** Not included. */
   readonly to: number
   readonly ranges: ReadonlyArray<string>
-  /** Of an attack and of a campaign. */
+  /** Whose messages it concerns; `null`: those of all. */
   readonly account: string | null
   /** What the delivery rate is multiplied with. */
   readonly delivery: number
@@ -123,6 +132,8 @@ const incidentsOf = (random: SeededRandom, weeks: number): ReadonlyArray<Inciden
   const partly = (): number => 0.2 + 0.6 * random.next()
   const some = (count: number): ReadonlyArray<string> =>
     Array.from({ length: count }, () => random.pick(ALL_RANGES))
+  /** An account that sends codes. */
+  const codes = (): string => random.pick(['bank', 'shop', 'taxi'])
   return [
     ...make('network', [1, 8], () => ({ ranges: random.pick(NETWORKS).ranges, delivery: partly() })),
     ...make('range', [2, 12], () => ({ ranges: some(1), delivery: partly() })),
@@ -134,10 +145,17 @@ const incidentsOf = (random: SeededRandom, weeks: number): ReadonlyArray<Inciden
     })),
     ...make('lateReports', [1, 2], () => ({})),
     ...make('attack', [2, 10], () => ({
-      account: random.pick(['bank', 'shop', 'taxi']),
+      account: codes(),
       ranges: some(random.between(1, 3)),
       requests: 4 + random.below(12),
       delivery: 0.3 + 0.6 * random.next(),
+    })),
+    // Honest codes: everybody signs in, or people of one region do.
+    ...make('sale', [1, 4], () => ({ account: codes(), requests: 2 + random.below(6) })),
+    ...make('promotion', [3, 12], () => ({
+      account: codes(),
+      ranges: some(3),
+      requests: 1.5 + 4.5 * random.next(),
     })),
   ]
 }
@@ -146,9 +164,8 @@ const incidentsOf = (random: SeededRandom, weeks: number): ReadonlyArray<Inciden
 export const isOn = ({ from, to }: Incident, at: number): boolean => from <= at && at < to
 
 const appliesTo = (incident: Incident, account: string, messageClass: MessageClass): boolean => {
-  if (incident.kind === 'attack') return incident.account === account && messageClass === 'otp'
-  if (incident.kind === 'campaign') return incident.account === account && messageClass === 'service'
-  return true
+  if (incident.account === null) return true
+  return incident.account === account && messageClass === (incident.kind === 'campaign' ? 'service' : 'otp')
 }
 
 /** The traffic of whole weeks. */

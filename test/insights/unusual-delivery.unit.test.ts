@@ -118,8 +118,11 @@ describe('unusual delivery', () => {
     const percent = (share: number): string => (100 * share).toFixed(1)
     const right = sum.sentences - sum.wrong
     const docs = readFileSync(join(import.meta.dirname, '../../docs/decisions/read-models.md'), 'utf8')
-    assert.include(
+    const stated = /In \d+ hours, \d+ of \d+ sentences .*?recall [\d.]+ %\)\./u.exec(
       docs.replaceAll(/\s+/gu, ' '),
+    )
+    assert.strictEqual(
+      stated?.[0],
       `In ${sum.hours} hours, ${right} of ${sum.sentences} sentences were right (precision ${percent(right / sum.sentences)} %), ` +
         `${sum.ofCampaigns} of the ${sum.wrong} false alarms were about a campaign to old contacts, and ${sum.found} of ` +
         `${sum.faults} faults were named while they went on (recall ${percent(sum.found / sum.faults)} %).`,

@@ -58,4 +58,5 @@ export * from './subscription/subscription.ts'
 
 // Statistics: what is unusual in them
 export * from './statistics/hours.ts'
+export * from './statistics/suspicious-requests.ts'
 export * from './statistics/unusual-delivery.ts'

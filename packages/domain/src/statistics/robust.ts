@@ -14,3 +14,17 @@ const DEVIATION_OF_MAD = 1.4826
 /** The standard deviation of values around their median, by the median absolute deviation (MAD). */
 export const robustDeviation = (values: ReadonlyArray<number>, center: number): number =>
   DEVIATION_OF_MAD * median(values.map((value) => Math.abs(value - center)))
+
+/** The smallest value that, with all smaller ones, has half of the weight; `NaN` without any weight. */
+export const weightedMedian = (
+  values: ReadonlyArray<{ readonly value: number; readonly weight: number }>,
+): number => {
+  const sorted = values.toSorted((a, b) => a.value - b.value)
+  const half = sorted.reduce((sum, { weight }) => sum + weight, 0) / 2
+  let below = 0
+  for (const { value, weight } of sorted) {
+    below += weight
+    if (weight > 0 && below >= half) return value
+  }
+  return Number.NaN
+}

@@ -1,6 +1,6 @@
 import { assert, describe, it } from '@effect/vitest'
 import { BASELINE_WEEKS, hourOf, periodsToRead } from './hours.ts'
-import { median, robustDeviation } from './robust.ts'
+import { median, robustDeviation, weightedMedian } from './robust.ts'
 import { DELIVERY_HOURS, type RangeHour, unusualDelivery } from './unusual-delivery.ts'
 
 const HOUR = 3_600_000
@@ -43,6 +43,10 @@ describe('robust statistics', () => {
     assert.strictEqual(median([6.27, 6.34, 6.25, 63.1, 6.28]), 6.28)
     assert.strictEqual(median([4, 1, 3, 2]), 2.5)
     assert.isNaN(median([]))
+    const one = { value: 5, weight: 1 }
+    assert.strictEqual(weightedMedian([one, { value: 2, weight: 1 }, { value: 9, weight: 1 }]), 5)
+    assert.strictEqual(weightedMedian([one, { value: 2, weight: 3 }, { value: 1, weight: 0 }]), 2)
+    assert.isNaN(weightedMedian([{ value: 1, weight: 0 }]))
     assert.closeTo(robustDeviation([6.27, 6.34, 6.25, 63.1, 6.28], 6.28), 1.4826 * 0.03, 1e-9)
   })
 })

@@ -11,7 +11,11 @@ import {
   type MessageClass,
   type Mode,
   periodsToRead,
+  REQUEST_HOURS,
+  type RangeRequests,
   type RangeHour,
+  type SuspiciousRequests,
+  suspiciousRequests,
   type UnusualDelivery,
   unusualDelivery,
 } from '@hub/domain'
@@ -160,6 +164,29 @@ export const readUnusualDelivery = async (
     counts.push(...(await readHeat(q, { ...filter, ...period, range: null }, 'hour')))
   }
   return unusualDelivery(counts, until)
+}
+
+/**
+ * The accounts (UUIDs) and ranges for which far too many codes were requested in live mode in the last hours, and the
+ * start of these hours. It reads as many hours of each of six weeks, of all accounts: they are compared with each other.
+ */
+export const readSuspiciousRequests = async (
+  q: Queries,
+  until: number,
+): Promise<ReadonlyArray<SuspiciousRequests & { readonly since: number }>> => {
+  const periods = periodsToRead(until, REQUEST_HOURS)
+  const dates = (of: 'from' | 'to') => periods.map((period) => new Date(period[of]).toISOString())
+  const rows = await q<RangeRequests[]>`
+    SELECT account, range, (week - 1)::integer AS week, accepted, delivered,
+           delivered + undelivered + rejected + expired AS final
+      FROM (SELECT account::text AS account, number_range AS range, p.week, ${sums(q)}
+              FROM unnest(${dates('from')}::timestamptz[], ${dates('to')}::timestamptz[])
+                   WITH ORDINALITY AS p (first, last, week)
+              JOIN read.range_stats ON hour >= p.first AND hour < p.last
+             WHERE mode = 'live' AND class = 'otp'
+             GROUP BY 1, 2, 3 HAVING sum(accepted) > 0) AS r`
+  const since = periods[0]?.from ?? until
+  return suspiciousRequests(rows).map((found) => ({ ...found, since }))
 }
 
 /** Messages of each part that are looked at for the sample of times, the newest ones. */
