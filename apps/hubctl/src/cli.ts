@@ -20,6 +20,7 @@ import { migrations } from './commands/migrations.ts'
 import { inbound } from './commands/inbound.ts'
 import { optOuts } from './commands/opt-outs.ts'
 import { projections } from './commands/projections.ts'
+import { ranges } from './commands/ranges.ts'
 import { recipients } from './commands/recipients.ts'
 import { restore } from './commands/restore.ts'
 import { senders } from './commands/senders.ts'
@@ -68,7 +69,18 @@ export const hubctlCommand = Command.make('hubctl').pipe(
   Command.withSubcommands([
     {
       group: 'Clients',
-      commands: [accounts, certification, keys, members, templates, senders, webhooks, deliveries, usage],
+      commands: [
+        accounts,
+        certification,
+        keys,
+        members,
+        templates,
+        senders,
+        webhooks,
+        deliveries,
+        usage,
+        ranges,
+      ],
     },
     { group: 'Messages and recipients', commands: [messages, optOuts, inbound, recipients, hash] },
     {

@@ -1,5 +1,5 @@
 /** Metrics of the projector. Labels are topics, reasons and outcomes, which are short lists. */
-import type { UnusualDelivery } from '@hub/domain'
+import { encodeId, type SuspiciousRequests, type UnusualDelivery } from '@hub/domain'
 import { topicNames } from '@hub/kafka'
 import { counter, gauge, labelSets, memoizeLabels } from '@hub/telemetry'
 import { Context, Effect, Metric } from 'effect'
@@ -85,6 +85,47 @@ export const observeDelivery = (unusual: ReadonlyArray<UnusualDelivery>): Effect
     for (const range of new Set([ALL_RANGES, ...seenRanges, ...drops.keys()])) {
       seenRanges.add(range)
       labelled(deliveryDrop, { range }).updateUnsafe(drops.get(range) ?? 0, Context.empty())
+    }
+  })
+
+const suspiciousRequests = gauge(
+  'hub_suspicious_requests',
+  'Codes for a number range above what is expected of an account, in the last hours; 0 while they are not suspicious.',
+)
+
+/** Accounts and ranges that get a series in one run, the most suspicious ones: more are not looked at one by one. */
+const MOST_SUSPICIOUS = 10
+/** Series of a process, because a series stays until its end. Those of further accounts and ranges are one. */
+const MOST_SERIES = 100
+const OTHERS = 'other'
+
+interface RequestSeries {
+  readonly labels: { readonly account: string; readonly range: string }
+  value: number
+}
+const requestSeries = new Map<string, RequestSeries>()
+
+const seriesOf = ({ account, range }: RequestSeries['labels']): RequestSeries => {
+  const key = `${account} ${range}`
+  const found = requestSeries.get(key)
+  if (found !== undefined) return found
+  if (account !== OTHERS && requestSeries.size >= MOST_SERIES)
+    return seriesOf({ account: OTHERS, range: OTHERS })
+  const made = { labels: { account, range }, value: 0 }
+  requestSeries.set(key, made)
+  return made
+}
+
+/** An account and a range that are no longer suspicious keep their series, with 0. */
+export const observeRequests = (found: ReadonlyArray<SuspiciousRequests>): Effect.Effect<void> =>
+  Effect.sync(() => {
+    for (const series of requestSeries.values()) series.value = 0
+    for (const { accepted, account, expected, range } of found.slice(0, MOST_SUSPICIOUS)) {
+      const series = seriesOf({ account: encodeId('acc', account), range })
+      series.value += Math.round(accepted - expected)
+    }
+    for (const { labels, value } of requestSeries.values()) {
+      labelled(suspiciousRequests, labels).updateUnsafe(value, Context.empty())
     }
   })
 

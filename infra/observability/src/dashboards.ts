@@ -363,6 +363,15 @@ const delivery: Dashboard = {
       unit: 'percentunit',
       queries: [occurring(byLabel('max', 'range', 'hub_delivery_drop_ratio'), 'while delivery is as usual')],
     },
+    {
+      title: 'Suspicious requests of codes',
+      about:
+        'Codes for a number range above what is expected of an account, in three hours. HubRequestsSuspicious fires when there are some.',
+      unit: 'short',
+      queries: [
+        occurring(byLabel('max', 'account, range', 'hub_suspicious_requests'), 'while nothing is suspicious'),
+      ],
+    },
   ],
 }
 

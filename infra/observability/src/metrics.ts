@@ -28,7 +28,7 @@ const UNAVAILABLE =
 
 /**
  * The labels of each metric that has any. Their values come from short lists in the code, so that
- * the number of series stays small: never an account, a recipient, a host or an id.
+ * the number of series stays small: never a recipient, a host or an id, and an account only in `hub_suspicious_requests`.
  */
 const LABELS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   hub_accept_sends_total: { class: CLASS, outcome: '`accepted`, `duplicate`, or an error code of the API' },
@@ -137,6 +137,10 @@ const LABELS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   hub_smpp_submitted_parts_total: { result: '`accepted`, `throttled`, `retry`, `rejected`, `lost`' },
   hub_trace_spans_dropped_total: { reason: '`queue_full`, `refused`' },
   hub_webhook_attempts_total: { result: '`succeeded`, or a reason of the delivery log' },
+  hub_suspicious_requests: {
+    account: 'an account; at most a hundred pairs, then `other`',
+    range: 'a number range, or `other`',
+  },
   nodejs_version_info: {
     version: 'the version of Node',
     major: 'its first part',
@@ -224,8 +228,8 @@ Each process serves its metrics on its admin port at \`/metrics\`, in the text f
 This page is generated from the code by \`npm run generate\`. \`npm test\` fails if the page differs
 from the code, or if a dashboard or an alert names an undefined metric.
 
-The units are seconds and bytes. Label values come from short lists. No label contains an account, a
-recipient, a host or an id.
+The units are seconds and bytes. Label values come from short lists. No label contains a
+recipient, a host or an id. Only \`hub_suspicious_requests\` has accounts, of at most a hundred series in a process.
 
 Each counter has the value 0 from the start of its process, once for each combination of its label
 values, so that its first increase is visible.

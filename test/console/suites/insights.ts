@@ -1,12 +1,29 @@
 /** On call: "codes for one network fail". From the start page to the failed messages and their reason. */
 import { eventually } from '@hub/testkit'
+import type { Locator, Page } from 'playwright-core'
 import { describe, expect, it } from 'vitest'
+import { send } from '../../support/client.ts'
+import { freshNumber } from '../../support/hub-admin.ts'
 import { writeRangeTraffic } from '../../support/range-traffic.ts'
 import { accessibilityFaults, type Console, screenshot, sendAndWait, STEP_WITHIN_MS } from '../support.ts'
 
 /** Sandbox numbers, all of the range 900: one that is delivered, and one that is not. */
 const DELIVERED = '+79000000001'
 const UNREACHABLE = '+79000000002'
+
+/** Reloads until a part of the page is shown, or no longer: a read of a busy server can fail. */
+const shown = (page: Page, part: Locator, expected: boolean) =>
+  eventually(
+    async () => {
+      await page.reload()
+      await page.getByRole('heading', { level: 1 }).waitFor()
+      await eventually(async () => (await page.locator('.loading').count()) === 0, {
+        withinMs: STEP_WITHIN_MS,
+      })
+      return (await part.count()) > 0 === expected
+    },
+    { withinMs: STEP_WITHIN_MS },
+  )
 
 export const insightTests = ({ admin, signIn }: Console): void => {
   describe('insights', () => {
@@ -68,7 +85,7 @@ export const insightTests = ({ admin, signIn }: Console): void => {
       ] as const) {
         const page = await signIn(['viewer'], { locale })
         await page.goto(`/insights?account=${account.id}`)
-        await page.getByRole('listitem').filter({ hasText: sentence }).waitFor()
+        await shown(page, page.getByRole('listitem').filter({ hasText: sentence }), true)
         expect(await accessibilityFaults(page)).toEqual([])
         await page.getByRole('link', { name: /912$/u }).first().click()
         await page.getByRole('heading', { level: 1 }).waitFor()
@@ -77,6 +94,62 @@ export const insightTests = ({ admin, signIn }: Console): void => {
         expect(filters.get('account')).toBe(account.id)
         await page.context().close()
       }
+    })
+
+    it('lead from an attack to the block of its range, and back', async () => {
+      const account = await admin.createAccount()
+      const number = () => freshNumber().replace(/^\+7\d{3}/u, '+7912')
+      for (const range of ['910', '911', '912', '913']) {
+        const usual = { accepted: 30, delivered: 29 }
+        const now = range === '912' ? { accepted: 400, delivered: 120 } : usual
+        await writeRangeTraffic(admin, { account: account.uuid, range, now, before: usual, hours: 3 })
+      }
+      const codeOf = async (): Promise<string> => {
+        const { body } = await account.live.post('/v1/messages', send('otp', number()))
+        return (body as { error?: { code: string } }).error?.code ?? 'accepted'
+      }
+      const page = await signIn(['operator'])
+      await page.keyboard.press('g')
+      await page.keyboard.press('i')
+      const suspicious = page.getByRole('region', { name: 'Suspicious requests' })
+      // Three hours, or two if the hour has just begun.
+      const row = suspicious.getByRole('row', { name: /912 (?:1,200|800) \d+ 30 % 96\.7 %/u })
+      await shown(page, row, true)
+      expect(await accessibilityFaults(page)).toEqual([])
+      await screenshot(page, 'suspicious-requests')
+      await row.getByRole('button', { name: 'Block' }).click()
+      const dialog = page.getByRole('dialog')
+      await dialog.getByLabel('Hours').fill('12')
+      await dialog.getByLabel('Reason').fill('Attack on the sign-up form')
+      expect(await accessibilityFaults(page)).toEqual([])
+      await dialog.getByRole('button', { name: 'Block' }).click()
+      await dialog.waitFor({ state: 'detached' })
+      const blocks = page.getByRole('group', { name: 'Blocked ranges' })
+      const blocked = blocks.getByRole('row').filter({ hasText: 'Attack on the sign-up form' })
+      await shown(page, blocked, true)
+      await shown(page, row.getByText('blocked', { exact: true }), true)
+      expect(await accessibilityFaults(page)).toEqual([])
+      await eventually(async () => (await codeOf()) === 'recipient_range_blocked', {
+        withinMs: STEP_WITHIN_MS,
+      })
+
+      // A viewer sees it and changes nothing.
+      const viewer = await signIn(['viewer'])
+      await viewer.goto('/insights')
+      await shown(viewer, viewer.getByRole('group', { name: 'Blocked ranges' }), true)
+      expect(await viewer.getByRole('button', { name: /^(?:Block|Lift)/u }).count()).toBe(0)
+      await viewer.context().close()
+
+      await blocked.getByRole('button', { name: 'Lift' }).click()
+      await dialog.getByRole('button', { name: 'Lift' }).click()
+      await dialog.waitFor({ state: 'detached' })
+      await shown(page, blocked, false)
+      await eventually(async () => (await codeOf()) === 'accepted', { withinMs: STEP_WITHIN_MS })
+      const trail = await admin.sql`
+        SELECT command FROM command.audit
+         WHERE arguments->>'account' = ${account.id} AND outcome = 'done' ORDER BY place`
+      expect(trail.map(({ command }) => command)).toEqual(['ranges block', 'ranges unblock'])
+      await page.context().close()
     })
 
     it('say what an impossible filter is, and keep the filters', async () => {

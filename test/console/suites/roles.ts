@@ -100,6 +100,13 @@ export const roleTests = (console_: Console): void => {
               call: '/v1/hub/stop',
               body: { seconds: 0 },
             },
+            {
+              role: one,
+              page: '/insights',
+              button: 'Block a range',
+              call: `/v1/accounts/${account.id}/ranges/912/block`,
+              body: { seconds: 60, reason: 'no' },
+            },
           ]),
         ]
         const page = await signIn([role])

@@ -38,6 +38,8 @@ export type Insights = Schemas['Insights']
 export type InsightPart = Insights['now']['parts'][number]
 export type InsightGroup = Insights['groups'][number]
 export type UnusualDelivery = NonNullable<Insights['unusual']>[number]
+export type SuspiciousRange = Schemas['SuspiciousRange']
+export type RangeBlock = Row<'ranges.list_blocks'>
 export type InsightReason = Insights['reasons'][number]
 
 export type Overview = Schemas['Overview']

@@ -7,6 +7,8 @@ import type {
   InsightGroup,
   InsightPart,
   InsightReason,
+  RangeBlock,
+  SuspiciousRange,
   UnusualDelivery,
 } from '../api/types.ts'
 import { HeatMap } from '../charts/heat-map.tsx'
@@ -19,6 +21,7 @@ import { countText, percentText, wordsOf } from '../format/number.ts'
 import { dateText, durationText, localMinute, localText, shortDate } from '../format/time.ts'
 import { withFilters } from '../routing/routes.ts'
 import { strings } from '../strings.ts'
+import { BlockedRanges, SuspiciousRequests } from './traffic-guard.tsx'
 
 const { by: UNITS, class: CLASSES, mode: MODES, split: SPLITS } = CHOICES['insights.read']
 
@@ -372,10 +375,22 @@ const Groups = ({ groups, split }: Pick<Answer, 'groups'> & { readonly split: st
 export const Insights = () => {
   const filters = currentFilters(FIELDS)
   const { data, failure, reload } = useResource<Answer>(withFilters('/v1/insights', filters))
+  const { account } = filters
+  const suspicious = useResource<{ data: ReadonlyArray<SuspiciousRange> }>(
+    withFilters('/v1/ranges/suspicious', { account }),
+  )
+  const blocks = useResource<{ data: ReadonlyArray<RangeBlock> }>(
+    withFilters('/v1/ranges/blocks', { account }),
+  )
+  const changed = (): void => {
+    suspicious.reload()
+    blocks.reload()
+  }
   return (
     <>
       <PageTitle text={strings.insights.title} />
       <FilterBar fields={FIELDS} />
+      <SuspiciousRequests suspicious={suspicious} changed={changed} />
       <ResourceState data={data} failure={failure} reload={reload} />
       {data === null ? null : (
         <>
@@ -399,6 +414,7 @@ export const Insights = () => {
           <Groups groups={data.groups} split={filters['split']} />
         </>
       )}
+      <BlockedRanges account={account} blocks={blocks} changed={changed} />
     </>
   )
 }

@@ -231,6 +231,34 @@ export const en = {
       'The statistics have no senders and no SMS operators. They have templates by day only, and without number ranges. By class and range, they have messages with a number range only.',
   },
 
+  ranges: {
+    suspicious: 'Suspicious requests',
+    suspiciousAbout:
+      'Accounts that requested far more live codes for a range in the last hours than expected. Somebody may earn money with messages to these numbers. Look at the messages before you block a range: its honest recipients get no code either.',
+    requests: 'Codes',
+    expected: 'Expected',
+    usualRate: 'Usual rate',
+    notBlocked: 'not blocked',
+    blocked: 'blocked',
+    block: 'Block',
+    blockAny: 'Block a range',
+    blockTitle: (range: string) => `Block range ${range}`,
+    blockAbout:
+      'Live messages of this account to the range get 422 recipient_range_blocked until the end. Accepted messages are sent. A block of the same range is replaced.',
+    account: 'Account (name or id)',
+    hours: 'Hours',
+    reason: 'Reason',
+    blocks: 'Blocked ranges',
+    blocksAbout:
+      'Ranges that an account cannot send live messages to for now. A block ends by itself. Nothing is blocked without a person.',
+    noBlocks: 'No range is blocked.',
+    until: 'Until',
+    by: 'Blocked by',
+    unblock: 'Lift',
+    unblockTitle: (range: string) => `Lift the block of range ${range}`,
+    unblockAbout: 'The account can send to the range again within seconds.',
+  },
+
   message: {
     title: 'Message',
     timeline: 'Timeline',

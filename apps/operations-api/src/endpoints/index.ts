@@ -11,6 +11,7 @@ import { messages } from './messages.ts'
 import { moderation } from './moderation.ts'
 import { overview } from './overview.ts'
 import { people } from './people.ts'
+import { ranges } from './ranges.ts'
 import { stuck } from './stuck.ts'
 import { usage } from './usage.ts'
 import { views } from './views.ts'
@@ -25,6 +26,7 @@ const groups: ReadonlyArray<EndpointGroup> = [
   webhooks,
   moderation,
   accounts,
+  ranges,
   keys,
   members,
   hub,

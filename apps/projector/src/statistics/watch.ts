@@ -1,7 +1,7 @@
 /** Watches the statistics of live messages, and sets the metrics of what is unusual in them. */
 import { ReadInsights, Sql } from '@hub/store'
 import { Cause, Clock, Duration, Effect, Schedule } from 'effect'
-import { observeDelivery } from '../metrics.ts'
+import { observeDelivery, observeRequests } from '../metrics.ts'
 
 /** The statistics are by hour. Each process reads some thousand rows at these intervals. */
 const INTERVAL = Duration.minutes(5)
@@ -18,6 +18,7 @@ export const observeStatistics = Effect.gen(function* () {
     DEADLINE,
   )
   yield* observeDelivery(unusual)
+  yield* observeRequests(yield* sql.run((q) => ReadInsights.readSuspiciousRequests(q, now), DEADLINE))
 })
 
 /** Sets the metrics until the scope closes. After a failure they keep their values until the next run. */
