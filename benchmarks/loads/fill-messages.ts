@@ -53,16 +53,10 @@ const fillers = (filling: Filling) => {
   return {
     messages: (into: string) => `
       INSERT INTO ${into} (id, account, mode, class, recipient, template, sender, client_ref, parts, price, currency, variables,
-                           created_at, updated_at, status, rank, final, attempts, handed_over)
+                           created_at, updated_at, status, rank, final, attempts, handed_over, sent_at, final_at)
       SELECT id, '${account}', 'live', 'service', recipient, 'order_ready', 'HUB', n::text, 1, 1.50, 'RUB', '{order}', at, at,
-             'delivered', 3, true, 1, true
+             'delivered', 3, true, 1, true, at, at
         FROM read.filled`,
-    /** The ids of facts are unique within a message. */
-    history: (into: string) => `
-      INSERT INTO ${into} (message_id, fact_id, status, at)
-      SELECT id, fact, status, at
-        FROM read.filled,
-             (SELECT gen_random_uuid() AS fact, status FROM unnest('{accepted,sent,delivered}'::text[]) AS status) AS changes`,
     personalData: (into: string) => `
       INSERT INTO ${into} (message_id, recipient, created_at, sealing_key, sealed)
       SELECT id, recipient, at, 'filled', ${SEALED} FROM read.filled`,
@@ -127,7 +121,6 @@ export const addRows = async (
       const branches = [
         async () => {
           await add('read.messages', insert.messages, month)
-          await add('read.message_history', insert.history, month)
           await add('read.operator_ids', insert.operatorIds, month)
           await add('read.charges', insert.charges)
           await add('command.client_refs', insert.clientRefs)

@@ -110,9 +110,10 @@ export const runScaling = async (log: Log): Promise<void> => {
       // Three events per message (accepted, sent, delivered), and one per batch (completed).
       undelivered += ACCOUNTS * endpoints * (MESSAGES_EACH * 3 + 1)
     }
-    const count = async (status: string): Promise<number> => {
+    /** Messages with a time in a column. */
+    const count = async (column: 'sent_at' | 'final_at'): Promise<number> => {
       const [row] = await admin.sql<[{ count: number }]>`
-        SELECT count(*)::int AS count FROM read.message_history WHERE status = ${status}`
+        SELECT count(${admin.sql(column)})::int AS count FROM read.messages`
       return row.count
     }
     const allDelivered = (): boolean => {
@@ -123,8 +124,8 @@ export const runScaling = async (log: Log): Promise<void> => {
     }
     /** Whether a consumer has processed everything that was sent. */
     const done: Readonly<Record<string, () => Promise<boolean>>> = {
-      dispatcher: async () => (await count('sent')) >= sent,
-      projector: async () => (await count('delivered')) >= sent,
+      dispatcher: async () => (await count('sent_at')) >= sent,
+      projector: async () => (await count('final_at')) >= sent,
       'webhook-fanout': async () => allDelivered(),
     }
     const settled = () => eventually(done['webhook-fanout']!, WITHIN)

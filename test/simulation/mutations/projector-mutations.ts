@@ -129,11 +129,11 @@ export const PROJECTOR_MUTATIONS = [
     replace: 'void change',
   },
   {
-    name: 'facts before the acceptance cause events in any order',
+    name: 'facts before the acceptance cause events in another order',
     file: `${PROJECTOR}/messages/fold.ts`,
     in: 'fold',
-    find: 'draft.waiting.toSorted((a, b) => rankOf(a) - rankOf(b))',
-    replace: 'draft.waiting',
+    find: 'changesOf(draft)',
+    replace: 'changesOf(draft).toReversed()',
   },
   {
     name: 'a crossed spend threshold causes no event',
@@ -184,7 +184,14 @@ export const PROJECTOR_MUTATIONS = [
     file: `${PROJECTOR}/messages/fold.ts`,
     in: 'fold',
     find: '!supersedes(next, draft)',
-    replace: 'rankOf(next) < rankOf(draft)',
+    replace: 'rank(next.status, next.reason) < rank(draft.status, draft.reason)',
+  },
+  {
+    name: 'a late report replaces the time of the expiry',
+    file: `${PROJECTOR}/messages/fold.ts`,
+    in: 'fold',
+    find: 'draft[time] = fact.at',
+    replace: "draft[time === 'finalAt' && draft.timedOutAt !== null ? 'timedOutAt' : time] = fact.at",
   },
   {
     name: 'a repeated claim counts as an attempt',

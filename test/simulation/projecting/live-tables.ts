@@ -35,6 +35,9 @@ const messagesOf = ({ facts, messages }: MemoryStore['tables']): Table =>
         attempts: text(row.attempts),
         handed_over: text(row.acceptedByOperator),
         seen: text(row.seen),
+        sent_at: orNull(row.sentAt),
+        timed_out_at: orNull(row.timedOutAt),
+        final_at: orNull(row.finalAt),
       }
       const fact = facts.get(row.messageId)
       const { subject } = row
@@ -75,12 +78,6 @@ export const liveTablesOf = (
     [Date.parse(hour ?? ''), uuidOf(account ?? ''), ...rest].join(' ')
   const all: Readonly<Record<TableName, Table>> = {
     messages: messagesOf(tables),
-    message_history: new Map(
-      [...tables.history.values()].map(({ at, factId, messageId, reason, status }) => [
-        `${uuidOf(messageId)} ${factId}`,
-        { status, reason_code: reason, at: text(at) },
-      ]),
-    ),
     operator_ids: new Map(
       [...tables.operatorIds.values()].map(({ messageId, operator, operatorId, sentAt }) => [
         `${operator} ${operatorId} ${uuidOf(messageId)}`,

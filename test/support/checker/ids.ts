@@ -27,10 +27,6 @@ const uuidV5 = (namespace: string, name: string): string => {
   return dashed(`${digest.slice(0, 12)}5${digest.slice(13, 16)}${variant}${digest.slice(17, 32)}`)
 }
 
-/** Returns the id of a fact, from the message and the step that it reports. */
-export const factUuid = (message: string, step: string): string =>
-  uuidV5('2485ebf1-ef40-4bbe-8310-7ca02555beb5', `${message} ${step}`)
-
 /**
  * Returns the UUID of the event of a type about a subject. Each subject has each event type once.
  */

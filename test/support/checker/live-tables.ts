@@ -62,6 +62,9 @@ const MESSAGE_COLUMNS: EachMessageColumn<string> = {
   attempts: 'attempts::text',
   handed_over: 'handed_over::text',
   seen: 'seen::text',
+  sent_at: ms('sent_at'),
+  timed_out_at: ms('timed_out_at'),
+  final_at: ms('final_at'),
 }
 
 interface Select {
@@ -77,10 +80,6 @@ const SELECTS: Readonly<Record<TableName, Select>> = {
   messages: {
     key: 'id',
     columns: Object.values(MESSAGE_COLUMNS).join(', '),
-  },
-  message_history: {
-    key: `message_id || ' ' || fact_id`,
-    columns: `status, reason_code, ${ms('at')}`,
   },
   operator_ids: {
     key: `operator || ' ' || operator_id || ' ' || message_id`,

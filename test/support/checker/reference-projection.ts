@@ -3,7 +3,7 @@
  * records of the topics, message by message. It follows the contract and shares no code with the
  * projector or the domain, so that only an error made twice stays undetected. Pure.
  */
-import { eventUuid, factUuid, uuidOf } from './ids.ts'
+import { eventUuid, uuidOf } from './ids.ts'
 import type { TopicRecord } from './decode-value.ts'
 import type { Topics } from './read-topics.ts'
 
@@ -35,6 +35,9 @@ type StatusColumn =
   | 'attempts'
   | 'handed_over'
   | 'seen'
+  | 'sent_at'
+  | 'timed_out_at'
+  | 'final_at'
 
 /** One value for each compared column of `read.messages`. */
 export type EachMessageColumn<Value> = Readonly<Record<AcceptanceColumn | StatusColumn, Value>>
@@ -89,7 +92,6 @@ export interface ReferenceModels {
 
 export const TABLES = [
   'messages',
-  'message_history',
   'operator_ids',
   'personal_data',
   'batches',
@@ -192,15 +194,6 @@ const rankOf = ({ reason, status }: Change): number => {
   if (status === 'sent') return 1
   return reason === 'dlr_timeout_local' ? 2 : 3
 }
-
-const STEPS: Readonly<Record<string, string>> = {
-  accepted: 'accepted',
-  sent: 'sent',
-  delivered: 'delivered',
-  undelivered: 'undelivered',
-  rejected: 'rejected',
-}
-const stepOf = ({ reason, status }: Change): string => STEPS[status] ?? `expired:${reason}`
 
 const text = (value: unknown): string => String(value)
 const iso = (ms: number): string => new Date(ms).toISOString()
@@ -315,16 +308,13 @@ export const buildReference = (topics: Pick<Topics, 'lanes' | 'log'>): Reference
     const acceptance = acceptances[0]?.value ?? null
     const state = stateOf(acceptance === null ? null : Number(acceptance['at']), facts)
     const last = state.changes.at(-1)!
-    for (const change of acceptance === null ? state.changes.slice(1) : state.changes) {
-      tables.message_history.set(`${uuid} ${factUuid(id, stepOf(change))}`, {
-        status: change.status,
-        reason_code: change.reason,
-        at: text(change.at),
-      })
-    }
     for (const { at, id: operatorId, operator } of state.operatorIds) {
       const key = `${operator} ${operatorId} ${uuid}`
       if (!tables.operator_ids.has(key)) tables.operator_ids.set(key, { sent_at: text(at) })
+    }
+    const timeOf = (rank: number): string | null => {
+      const change = state.changes.find((one) => rankOf(one) === rank)
+      return change === undefined ? null : text(change.at)
     }
     const common: StatusColumns = {
       updated_at: text(state.updatedAt),
@@ -335,6 +325,9 @@ export const buildReference = (topics: Pick<Topics, 'lanes' | 'log'>): Reference
       attempts: text(state.attempts),
       handed_over: text(state.handedOver),
       seen: text(state.seen),
+      sent_at: timeOf(1),
+      timed_out_at: timeOf(2),
+      final_at: timeOf(3),
     }
     if (acceptance === null) {
       // The acceptance is not projected yet, so the row is invisible.

@@ -431,17 +431,12 @@ describe('GET /v1/messages/{id}', () => {
       (
         q,
       ) => q`INSERT INTO read.messages (id, account, mode, class, recipient, template, sender, client_ref, parts, price, currency,
-                                          variables, created_at, updated_at, status, rank, final, reason_code, attempts)
+                                          variables, created_at, updated_at, status, rank, final, reason_code, attempts, sent_at,
+                                          final_at)
                SELECT message_id, account, mode, class, recipient, template, sender, client_ref, parts, '2.00', currency,
-                      variables, created_at, created_at + interval '1 second', 'rejected', 3, true, 'spam_filter_sender', 1
+                      variables, created_at, created_at + interval '1 second', 'rejected', 3, true, 'spam_filter_sender', 1,
+                      created_at + interval '1 second', created_at + interval '2 seconds'
                  FROM command.acceptances WHERE message_id = ${uuid}`,
-    )
-    await deployment.sql(
-      (q) => q`INSERT INTO read.message_history (message_id, fact_id, status, reason_code, at)
-               SELECT ${uuid}, gen_random_uuid(), status, reason, created_at + after * interval '1 second'
-                 FROM command.acceptances,
-                      (VALUES ('rejected', 'spam_filter_sender', 2), ('accepted', NULL, 0), ('sent', NULL, 1)) AS h (status, reason, after)
-                WHERE message_id = ${uuid}`,
     )
     await deployment.sql(
       (q) => q`INSERT INTO read.personal_data (message_id, recipient, created_at, sealed)

@@ -49,10 +49,9 @@ const old = async (at: Date, messageClass: 'otp' | 'service' = 'service'): Promi
     await q`INSERT INTO command.client_refs VALUES (${account.uuid}, 'live', ${ref}, ${uuid}, ${at})`
     await q`
       INSERT INTO read.messages (id, account, mode, class, recipient, template, sender, client_ref, batch_id, parts, price, currency,
-                                 variables, created_at, updated_at, status, rank, final, attempts, handed_over)
+                                 variables, created_at, updated_at, status, rank, final, attempts, handed_over, final_at)
       VALUES (${uuid}, ${account.uuid}, 'live', ${messageClass}, ${recipient}, ${template}, 'HUB', ${ref}, ${batchUuid}, 1, 2, 'RUB',
-              ${[variable]}, ${at}, ${at}, 'delivered', 3, true, 1, true)`
-    await q`INSERT INTO read.message_history VALUES (${uuid}, ${randomUUID()}, 'delivered', NULL, ${at})`
+              ${[variable]}, ${at}, ${at}, 'delivered', 3, true, 1, true, ${at})`
     await q`INSERT INTO read.personal_data (message_id, recipient, created_at, sealed) VALUES (${uuid}, ${recipient}, ${at}, ${box})`
     await q`
       INSERT INTO read.batches (id, account, mode, created_at, sealed_at, total, accepted, duplicate, rejected, members, final,

@@ -31,6 +31,7 @@ const insertMessage = async (
   const id = newUuid(at.getTime(), randomBytes(NEW_ID_RANDOM_BYTES))
   const recipient = Buffer.from(hub.hashOf(number), 'hex')
   const owned = { account: owner, mode: 'live', client_ref: clientRef }
+  const later = (seconds: number) => new Date(at.getTime() + seconds * 1000)
   await hub.sql`INSERT INTO read.messages ${hub.sql({
     id,
     ...owned,
@@ -48,10 +49,9 @@ const insertMessage = async (
     rank: 3,
     final: true,
     attempts: 1,
+    sent_at: later(1),
+    final_at: later(4),
   })}`
-  const later = (seconds: number) => new Date(at.getTime() + seconds * 1000)
-  await hub.sql`INSERT INTO read.message_history (message_id, fact_id, status, at) VALUES
-    (${id}, ${randomUUID()}, 'delivered', ${later(4)}), (${id}, ${randomUUID()}, 'sent', ${later(1)})`
   await hub.sql`INSERT INTO read.personal_data (message_id, recipient, created_at, sealed)
     VALUES (${id}, ${recipient}, ${at}, 'encrypted')`
   await hub.sql`INSERT INTO read.operator_ids VALUES ('smpp', ${`part ${id}`}, ${id}, ${later(1)})`

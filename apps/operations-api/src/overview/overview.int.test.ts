@@ -1,5 +1,5 @@
 /** The overview and its stream, with rows of the read models. */
-import { randomBytes, randomUUID } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import { NEW_ID_RANDOM_BYTES, newId } from '@hub/domain'
 import { uuidOf } from '@hub/store'
 import { eventually } from '@hub/testkit'
@@ -28,17 +28,12 @@ const addMessage = async (is: {
 }): Promise<void> => {
   const at = Date.now() - is.agoMs
   const id = uuidOf('msg', newId('msg', at, randomBytes(NEW_ID_RANDOM_BYTES)))
-  const submitted = is.submittedAfterMs !== undefined
+  const sentAt = is.submittedAfterMs === undefined ? null : new Date(at + is.submittedAfterMs)
   await api.sql`
     INSERT INTO read.messages (id, account, mode, class, recipient, template, sender, parts, price, currency, variables,
-                               created_at, updated_at, status, rank, final, handed_over)
+                               created_at, updated_at, status, rank, final, handed_over, sent_at)
     VALUES (${id}, ${account}, 'live', 'otp', decode('00', 'hex'), 'code', 'SHOP', 1, 1, 'RUB', '{}', ${new Date(at)},
-            now(), ${is.status}, 1, false, ${submitted})`
-  if (submitted) {
-    await api.sql`
-      INSERT INTO read.message_history (message_id, fact_id, status, at)
-      VALUES (${id}, ${randomUUID()}, 'sent', ${new Date(at + (is.submittedAfterMs ?? 0))})`
-  }
+            now(), ${is.status}, 1, false, ${sentAt !== null}, ${sentAt})`
 }
 
 /** Reads events of a stream until one of them passes. */

@@ -7,7 +7,6 @@
  * ends. A replay of everything changes nothing.
  */
 import {
-  factIdOf,
   isBilled,
   isFinal,
   type MessageAccepted,
@@ -19,10 +18,8 @@ import {
   rank,
   seenEvent,
   supersedes,
-  type ReasonCode,
   spendPeriodOf,
   statusEvent,
-  type Status,
   statusOf,
 } from '@hub/domain'
 import {
@@ -32,14 +29,7 @@ import {
   type RangeDelta,
   AggregateDeltas,
 } from './aggregate-deltas.ts'
-import type { MessageRow, StatusChange, Subject } from './row.ts'
-
-/** A status change of a message, as the history stores it. */
-export interface HistoryLine extends StatusChange {
-  readonly messageId: string
-  /** Canonical UUID text. */
-  readonly factId: string
-}
+import { changesOf, type MessageRow, type Subject } from './row.ts'
 
 /** The id that an operator gave to a message or to a part of it. */
 export interface OperatorId {
@@ -77,7 +67,6 @@ export interface Changes {
   readonly updated: ReadonlyArray<MessageRow>
   /** Rows that wait for their acceptance. */
   readonly unaccepted: ReadonlyArray<MessageRow>
-  readonly history: ReadonlyArray<HistoryLine>
   readonly operatorIds: ReadonlyArray<OperatorId>
   /** In the order in which they must be recorded. */
   readonly events: ReadonlyArray<JournalEntry>
@@ -106,7 +95,9 @@ const draftOf = (messageId: string, row: MessageRow | undefined): Draft =>
         acceptedByOperator: false,
         seen: false,
         updatedAt: 0,
-        waiting: [],
+        sentAt: null,
+        timedOutAt: null,
+        finalAt: null,
         changed: false,
         acceptedNow: null,
       }
@@ -137,8 +128,8 @@ const provesAcceptanceByOperator = (fact: MessageFact): boolean =>
 const answersClaim = (fact: MessageFact): boolean =>
   fact.type !== 'MessageExpired' || fact.reason !== 'ttl_expired_before_submit'
 
-const rankOf = (change: { readonly status: Status; readonly reason: ReasonCode | null }) =>
-  rank(change.status, change.reason)
+/** The time of the change to each rank of a status. That of `accepted` is the time of the acceptance. */
+const TIME_OF_RANK = [null, 'sentAt', 'timedOutAt', 'finalAt'] as const
 
 /**
  * `rows`: the stored rows of the messages that the facts concern. `facts`: the facts of a batch
@@ -146,7 +137,6 @@ const rankOf = (change: { readonly status: Status; readonly reason: ReasonCode |
  */
 export const fold = (rows: ReadonlyMap<string, MessageRow>, facts: Iterable<MessageFact>): Changes => {
   const drafts = new Map<string, Draft>()
-  const history: Array<HistoryLine> = []
   const operatorIds: Array<OperatorId> = []
   const events: Array<JournalEntry> = []
   const charges: Array<Charge> = []
@@ -186,14 +176,12 @@ export const fold = (rows: ReadonlyMap<string, MessageRow>, facts: Iterable<Mess
         draft.subject = subjectOf(fact)
         draft.acceptedNow = fact
         touch(draft, fact.at)
-        history.push({ messageId, factId: factIdOf(fact), status: 'accepted', reason: null, at: fact.at })
         charge(draft, 'charge', fact.at)
         emit(draft.subject, statusEvent(draft.subject, { status: 'accepted', reason: null }))
-        for (const change of draft.waiting.toSorted((a, b) => rankOf(a) - rankOf(b))) {
+        for (const change of changesOf(draft)) {
           if (!isBilled(change.status, change.reason)) charge(draft, 'reversal', change.at)
           emit(draft.subject, statusEvent(draft.subject, change))
         }
-        draft.waiting = []
         if (draft.seen) emit(draft.subject, seenEvent(draft.subject))
         break
       }
@@ -241,12 +229,10 @@ export const fold = (rows: ReadonlyMap<string, MessageRow>, facts: Iterable<Mess
         draft.status = next.status
         draft.reason = next.reason
         touch(draft, fact.at)
-        const change: StatusChange = { ...next, at: fact.at }
-        history.push({ ...change, messageId, factId: factIdOf(fact) })
-        if (draft.subject === null) {
-          draft.waiting = [...draft.waiting, change]
-          break
-        }
+        const time = TIME_OF_RANK[rank(next.status, next.reason)]
+        if (time !== null) draft[time] = fact.at
+        // Its event waits for the acceptance.
+        if (draft.subject === null) break
         if (!isBilled(next.status, next.reason)) charge(draft, 'reversal', fact.at)
         emit(draft.subject, statusEvent(draft.subject, next))
         break
@@ -270,7 +256,6 @@ export const fold = (rows: ReadonlyMap<string, MessageRow>, facts: Iterable<Mess
     accepted,
     updated,
     unaccepted,
-    history,
     operatorIds,
     events,
     batches,

@@ -35,6 +35,25 @@ export interface MessageRow {
   readonly seen: boolean
   /** The latest time of a fact that changed the row; milliseconds since the epoch. */
   readonly updatedAt: number
-  /** Status changes whose events wait for the acceptance; empty after it. */
-  readonly waiting: ReadonlyArray<StatusChange>
+  /**
+   * When the status rose to `sent`, to `expired` with `dlr_timeout_local`, and to another final status, ms since the
+   * epoch. `null`: it did not, or an earlier version stored the time (`read.earlier_history`).
+   */
+  readonly sentAt: number | null
+  readonly timedOutAt: number | null
+  readonly finalAt: number | null
+}
+
+/**
+ * The changes of the status since the acceptance, in order. Each rank has one time, because a status only rises in
+ * rank (`supersedes` of the domain).
+ */
+export const changesOf = (row: MessageRow): ReadonlyArray<StatusChange> => {
+  const change = (status: Status, reason: ReasonCode | null, at: number | null) =>
+    at === null ? [] : [{ status, reason, at }]
+  return [
+    ...change('sent', null, row.sentAt),
+    ...change('expired', 'dlr_timeout_local', row.timedOutAt),
+    ...change(row.status, row.reason, row.finalAt),
+  ]
 }

@@ -25,20 +25,31 @@ interface ComparedTable {
   readonly from: (bounds: Bounds) => string
   /** Another condition on the compared rows, which begins with `AND`. */
   readonly also?: (q: Queries, bounds: Bounds) => SqlFragment
+  /** The live rows with what earlier versions stored elsewhere. */
+  readonly completed?: (q: Queries, rows: SqlFragment) => SqlFragment
 }
 
 /** The compared rows of statistics by hour. A row that counts no message equals a missing row. */
 const countsMessages = (q: Queries, { day }: Bounds): SqlFragment =>
   q`AND hour >= ${day}::date::timestamp AT TIME ZONE 'UTC' AND accepted <> 0`
 
+/** Messages with the times of `read.earlier_history`. */
+const withEarlierTimes = (q: Queries, rows: SqlFragment): SqlFragment => q`
+  SELECT completed.* FROM (${rows}) AS m
+   CROSS JOIN LATERAL jsonb_populate_record(m::read.messages, (
+         SELECT coalesce(jsonb_object_agg(CASE WHEN status = 'sent' THEN 'sent_at'
+                                               WHEN reason_code = 'dlr_timeout_local' THEN 'timed_out_at'
+                                               ELSE 'final_at' END, at), '{}')
+           FROM read.earlier_history WHERE message_id = m.id AND status <> 'accepted')) AS completed`
+
 const TABLES: ReadonlyArray<ComparedTable> = [
-  { table: 'messages', page: 'id', prefix: 'msg', key: ['id'], from: ({ rows }) => rows },
   {
-    table: 'message_history',
-    page: 'message_id',
+    table: 'messages',
+    page: 'id',
     prefix: 'msg',
-    key: ['message_id', 'fact_id'],
+    key: ['id'],
     from: ({ rows }) => rows,
+    completed: withEarlierTimes,
   },
   {
     table: 'operator_ids',
@@ -116,18 +127,19 @@ const endOfPage = async (
 
 const comparePage = async (
   q: Queries,
-  { also, from, key, page, table }: ComparedTable,
+  { also, completed, from, key, page, table }: ComparedTable,
   bounds: Bounds,
   after: string,
   end: string,
   examples: number,
 ): Promise<Page> => {
-  const rows = (schema: 'read' | 'rebuild') => q`
+  const rows = (schema: 'read' | 'rebuild'): SqlFragment => q`
     SELECT * FROM ${q(`${schema}.${table}`)}
      WHERE ${q(page)} > ${after} AND ${q(page)} <= ${end} AND ${q(page)} >= ${from(bounds)} ${also?.(q, bounds) ?? q``}`
+  const live = completed?.(q, rows('read')) ?? rows('read')
   const first = key[0] ?? page
   const [row] = await q<Page[]>`
-    WITH l AS MATERIALIZED (${rows('read')}), r AS MATERIALIZED (${rows('rebuild')}),
+    WITH l AS MATERIALIZED (${live}), r AS MATERIALIZED (${rows('rebuild')}),
     differing AS MATERIALIZED (
       SELECT ${q(key as Array<string>)}, CASE WHEN l.${q(first)} IS NULL THEN 'live' WHEN r.${q(first)} IS NULL THEN 'rebuilt' END AS missing,
              to_jsonb(l) AS live_row, to_jsonb(r) AS rebuilt_row

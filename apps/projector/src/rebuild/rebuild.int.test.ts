@@ -111,6 +111,16 @@ const tableOids = sqlRun(async (q) => {
      WHERE n.nspname = 'read' AND c.relkind = 'r' ORDER BY 1`
   return new Map(rows.map(({ name, oid }) => [name, oid]))
 })
+/** Stores the history of about half of the messages as an earlier version did. */
+const storeAsEarlier = sqlRun(
+  (q) => q`
+    WITH earlier AS (
+      UPDATE read.messages SET sent_at = NULL, timed_out_at = NULL, final_at = NULL
+       WHERE get_byte(uuid_send(id), 15) % 2 = 0 RETURNING id)
+    INSERT INTO read.earlier_history
+    SELECT message_id, gen_random_uuid(), status, reason_code, at FROM read.message_history
+     WHERE message_id IN (SELECT id FROM earlier)`,
+)
 const cleared = until(async (q) => {
   const [row] = await q<{ left: number }[]>`
     SELECT (SELECT count(*) FROM command.rebuilds WHERE ended_at IS NOT NULL AND cleared_at IS NULL)::int
@@ -149,6 +159,8 @@ describe('a rebuild', () => {
         const published = yield* follow(`${environment.prefix}first`, [environment.topics.webhooks])
         yield* startProjector(environment)
         const facts = yield* traffic(account(1), 60)
+        const { history } = yield* snapshot
+        yield* storeAsEarlier
         yield* startRebuilds(environment)
         const before = yield* tableOids
         const sending = yield* Effect.forkChild(Effect.forEach([1, 2, 3, 4], () => traffic(account(1), 20)))
@@ -162,7 +174,6 @@ describe('a rebuild', () => {
           rebuild.compared?.map(({ differences: found, table }) => ({ found, table })),
           [
             'messages',
-            'message_history',
             'operator_ids',
             'batches',
             'charges',
@@ -176,7 +187,7 @@ describe('a rebuild', () => {
           assert.strictEqual(folded, live)
         }
         const swapped =
-          /^read\.(messages|message_history|operator_ids)_\d|^read\.(batches|daily_stats|hourly_stats|range_stats)$/u
+          /^read\.(messages|operator_ids)_\d|^read\.(batches|daily_stats|hourly_stats|range_stats)$/u
         for (const [name, oid] of after) {
           assert.strictEqual(oid === before.get(name), !swapped.test(name), name)
         }
@@ -189,6 +200,8 @@ describe('a rebuild', () => {
           [...facts, ...later, ...last].map(uuid),
         )
         assert.isTrue(stored.batches.every((row) => row['sealed_at'] !== null))
+        assert.includeDeepMembers(stored.history, history)
+        assert.deepStrictEqual([...(yield* sqlRun((q) => q`SELECT 1 FROM read.earlier_history`))], [])
         // A complete replay finds no difference, and no event was recorded or published twice.
         const again = yield* rebuilt('compare_only')
         assert.deepInclude(again, { outcome: 'compared' })
@@ -210,12 +223,12 @@ describe('a rebuild', () => {
         yield* startProjector(environment)
         yield* traffic(account(2), 30)
         const right = yield* snapshot
-        const [changed, unlined, gone] = [0, 1, 2].map((i) => String(right.messages[i]?.['id']))
+        const [changed, late, gone] = [0, 1, 2].map((i) => String(right.messages[i]?.['id']))
         const charge = right.charges[0]
         assert.isDefined(charge)
         yield* sqlRun(async (q) => {
           await q`UPDATE read.messages SET attempts = attempts + 1, seen = true WHERE id = ${changed ?? ''}`
-          await q`DELETE FROM read.message_history WHERE message_id = ${unlined ?? ''} AND status = 'accepted'`
+          await q`UPDATE read.messages SET final_at = final_at - interval '1 second' WHERE id = ${late ?? ''}`
           await q`DELETE FROM read.messages WHERE id = ${gone ?? ''}`
           await q`
           INSERT INTO read.operator_ids (operator, operator_id, message_id, sent_at)
@@ -242,8 +255,8 @@ describe('a rebuild', () => {
 
         const expected = [
           { table: 'read.messages', missing: null, columns: ['attempts', 'seen'] },
+          { table: 'read.messages', missing: null, columns: ['final_at'] },
           { table: 'read.messages', missing: 'live', columns: [] },
-          { table: 'read.message_history', missing: 'live', columns: [] },
           { table: 'read.operator_ids', missing: 'rebuilt', columns: [] },
           { table: 'read.batches', missing: null, columns: ['expired'] },
           { table: 'read.daily_stats', missing: null, columns: ['price', 'sent'] },
@@ -262,8 +275,8 @@ describe('a rebuild', () => {
             expected as typeof found extends ReadonlyArray<infer One> ? Array<Omit<One & {}, 'key'>> : never,
           )
           assert.deepStrictEqual(
-            found.slice(0, 2).map(({ key }) => key),
-            [changed, gone].map((id) => encodeId('msg', id ?? '')),
+            found.slice(0, 3).map(({ key }) => key),
+            [changed, late, gone].map((id) => encodeId('msg', id ?? '')),
           )
           assert.match(found[5]?.key ?? '', /^acc_\w+ test \d{4}-\d\d-\d\d otp order_ready RUB$/u)
           assert.match(found[6]?.key ?? '', /^acc_\w+ test \d{4}-\d\d-\d\dT\d\d:00:00\+00:00 {2}RUB$/u)
@@ -373,14 +386,14 @@ describe('a rebuild', () => {
         yield* until(async (q) => {
           const [row] = await q<
             { made: boolean }[]
-          >`SELECT to_regclass('rebuild.message_history') IS NOT NULL AS made`
+          >`SELECT to_regclass('rebuild.operator_ids') IS NOT NULL AS made`
           return row?.made ?? false
         })
         // It stops during its first batch.
         const letGo = yield* openTransaction(
-          (q) => q`LOCK TABLE rebuild.message_history IN ACCESS EXCLUSIVE MODE`,
+          (q) => q`LOCK TABLE rebuild.operator_ids IN ACCESS EXCLUSIVE MODE`,
         )
-        yield* until((q) => isWaitedFor(q, 'rebuild.message_history'))
+        yield* until((q) => isWaitedFor(q, 'rebuild.operator_ids'))
         yield* process.kill('SIGKILL')
         yield* letGo
         yield* startProjector(environment)

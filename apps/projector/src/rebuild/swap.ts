@@ -65,13 +65,13 @@ export const copyStats = async (q: Queries, before: number): Promise<void> => {
 export const prepareSwap = async (q: Queries): Promise<void> => {
   await q`SELECT set_config('statement_timeout', '30min', true)`
   await q`SELECT command.extend_rebuild()`
-  await q`ANALYZE rebuild.messages, rebuild.message_history, rebuild.operator_ids, rebuild.batches, rebuild.daily_stats,
-                  rebuild.hourly_stats, rebuild.range_stats`
+  await q`ANALYZE rebuild.messages, rebuild.operator_ids, rebuild.batches, rebuild.daily_stats, rebuild.hourly_stats,
+                  rebuild.range_stats`
 }
 
 const TABLES = [
   'messages',
-  'message_history',
+  'earlier_history',
   'operator_ids',
   'batches',
   'daily_stats',

@@ -11,7 +11,6 @@ import { appendAndRefund } from '../tables/charges.ts'
 import { lockCheckpoints, updateCheckpoints } from '../tables/checkpoints.ts'
 import { writeDailyStats } from '../tables/daily-stats.ts'
 import { writeHourlyStats } from '../tables/hourly-stats.ts'
-import { writeHistory } from '../tables/message-history.ts'
 import { readMessages, writeAccepted, writeStatuses } from '../tables/messages.ts'
 import { writeOperatorIds } from '../tables/operator-ids.ts'
 import { personalDataRows, writePersonalData } from '../tables/personal-data.ts'
@@ -36,7 +35,7 @@ export const lockAndRead = async (
 export const writeMessages = (
   q: Queries,
   checkpoints: ReadonlyArray<Omit<Checkpoint, 'epoch'>>,
-  { accepted, history, operatorIds, unaccepted, updated }: Changes,
+  { accepted, operatorIds, unaccepted, updated }: Changes,
   schema: ReadSchema = 'read',
 ) => {
   const statuses = [...updated, ...unaccepted]
@@ -44,7 +43,6 @@ export const writeMessages = (
     updateCheckpoints(q, checkpoints, schema),
     ...(accepted.length > 0 ? [writeAccepted(q, accepted, schema)] : []),
     ...(statuses.length > 0 ? [writeStatuses(q, statuses, schema)] : []),
-    ...(history.length > 0 ? [writeHistory(q, history, schema)] : []),
     ...(operatorIds.length > 0 ? [writeOperatorIds(q, operatorIds, schema)] : []),
   ]
 }

@@ -37,11 +37,9 @@ interface MessageRecord {
   readonly claim_open: boolean | null
   readonly handed_over: boolean
   readonly seen: boolean
-  readonly waiting: ReadonlyArray<{
-    readonly status: Status
-    readonly reason: ReasonCode | null
-    readonly at: number
-  }> | null
+  readonly sent_at: Date | null
+  readonly timed_out_at: Date | null
+  readonly final_at: Date | null
 }
 
 /**
@@ -78,12 +76,9 @@ export const readMessages = async (
       claim_open: 'm.claim_open',
       handed_over: 'm.handed_over',
       seen: 'm.seen',
-      waiting: q`
-           CASE WHEN m.account IS NULL THEN (
-             SELECT json_agg(json_build_object('status', h.status, 'reason', h.reason_code,
-                                               'at', (extract(epoch FROM h.at) * 1000)::bigint))
-               FROM ${tableIn(q, schema, 'message_history')} h
-              WHERE h.message_id = m.id AND h.message_id BETWEEN ${first} AND ${last}) END`,
+      sent_at: 'm.sent_at',
+      timed_out_at: 'm.timed_out_at',
+      final_at: 'm.final_at',
     })}
       FROM unnest(${sqlArray(ids)}::uuid[]) AS w (id)
      CROSS JOIN LATERAL (
@@ -120,7 +115,9 @@ export const readMessages = async (
           acceptedByOperator: row.handed_over,
           seen: row.seen,
           updatedAt: row.updated_at.getTime(),
-          waiting: row.waiting ?? [],
+          sentAt: row.sent_at?.getTime() ?? null,
+          timedOutAt: row.timed_out_at?.getTime() ?? null,
+          finalAt: row.final_at?.getTime() ?? null,
         },
       ]
     }),
@@ -156,7 +153,9 @@ type AcceptanceColumn =
   | 'number_range'
 
 /** Each column that is read must be written, too. */
-type StatusColumn = Exclude<keyof MessageRecord, AcceptanceColumn | 'id' | 'waiting'> | 'rank' | 'final'
+type StatusColumn = Exclude<keyof MessageRecord, AcceptanceColumn | 'id'> | 'rank' | 'final'
+
+const timeOrNull = (at: number | null) => (at === null ? null : toTimestamp(at))
 
 /** The columns that facts of the log change. */
 const STATUS_COLUMNS = columnsOf<Written>({
@@ -170,6 +169,9 @@ const STATUS_COLUMNS = columnsOf<Written>({
   claim_open: { type: 'boolean', value: ({ row }) => (row.claimOpen ? true : null) },
   handed_over: { type: 'boolean', value: ({ row }) => row.acceptedByOperator },
   seen: { type: 'boolean', value: ({ row }) => row.seen },
+  sent_at: { type: 'timestamptz', value: ({ row }) => timeOrNull(row.sentAt) },
+  timed_out_at: { type: 'timestamptz', value: ({ row }) => timeOrNull(row.timedOutAt) },
+  final_at: { type: 'timestamptz', value: ({ row }) => timeOrNull(row.finalAt) },
   price: { type: 'numeric', value: ({ row }) => row.price?.amount ?? null },
   batch_id: {
     type: 'uuid',

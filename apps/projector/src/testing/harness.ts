@@ -289,7 +289,7 @@ export const snapshot = Effect.flatMap(Sql, (sql) =>
   sql.run(
     async (q) => ({
       messages: await q`SELECT * FROM read.messages ORDER BY id`,
-      history: await q`SELECT * FROM read.message_history ORDER BY message_id, fact_id`,
+      history: await q`SELECT * FROM read.message_history ORDER BY message_id, at, status`,
       operatorIds: await q`SELECT * FROM read.operator_ids ORDER BY operator, operator_id, message_id`,
       batches: await q`SELECT * FROM read.batches ORDER BY id`,
       dailyStats: await q`SELECT * FROM read.daily_stats ORDER BY account, mode, day, class, template`,

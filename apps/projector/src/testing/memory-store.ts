@@ -26,13 +26,7 @@ import type {
   RangeDelta,
   StatsCounts,
 } from '../messages/aggregate-deltas.ts'
-import {
-  type Charge,
-  derivedColumns,
-  type HistoryLine,
-  type JournalEntry,
-  type OperatorId,
-} from '../messages/fold.ts'
+import { type Charge, derivedColumns, type JournalEntry, type OperatorId } from '../messages/fold.ts'
 import type { EncryptedPersonalData } from '../messages/personal-data.ts'
 import type { MessageRow } from '../messages/row.ts'
 import {
@@ -90,7 +84,6 @@ const emptyTables = () => ({
   checkpoints: new Map<string, Checkpoint>(),
   messages: new Map<string, MessageRow>(),
   facts: new Map<string, MessageAccepted>(),
-  history: new Map<string, HistoryLine>(),
   operatorIds: new Map<string, OperatorId>(),
   personalData: new Map<string, EncryptedPersonalData>(),
   batches: new Map<string, BatchRow>(),
@@ -252,7 +245,7 @@ export class MemoryTransaction {
   }
 
   #writeRows({ changes, checkpoints, outcomesDue, personalData, seals }: BatchWrites): void {
-    const { accepted, charges, history, operatorIds, unaccepted, updated } = changes
+    const { accepted, charges, operatorIds, unaccepted, updated } = changes
     const { tables } = this.#store
     const written = this.#written
     if (outcomesDue.length > 0) written.outcomesDue.set(this.#store.nextOutcomeRow(), outcomesDue)
@@ -276,9 +269,6 @@ export class MemoryTransaction {
       written.facts.set(fact.messageId, fact)
       const data = personalData.get(fact.messageId)
       if (data !== undefined) insert('personalData', written.personalData, fact.messageId, data)
-    }
-    for (const line of history) {
-      insert('history', written.history, `${line.messageId} ${line.factId}`, line)
     }
     for (const one of operatorIds) {
       const key = `${one.operator} ${one.operatorId} ${one.messageId}`
@@ -580,17 +570,12 @@ export class MemoryStore {
 
   /** The outcome of a message with a final status; empty for others. */
   outcomeOf(messageId: string): ReadonlyArray<MessageOutcome> {
-    const { facts, history, messages, operatorIds } = this.tables
+    const { facts, messages, operatorIds } = this.tables
     const row = messages.get(messageId)
     const fact = facts.get(messageId)
     if (row === undefined || fact === undefined || row.subject === null) return []
     const { final, price } = derivedColumns(row)
     if (!final || price === null) return []
-    const lines = [...history.values()].filter((line) => line.messageId === messageId)
-    const lastOf = (status: string): number | null =>
-      lines
-        .filter((line) => line.status === status)
-        .reduce<number | null>((last, { at }) => Math.max(last ?? at, at), null)
     return [
       {
         type: 'MessageOutcome',
@@ -612,27 +597,18 @@ export class MemoryStore {
         priceHundredths: Number(minorUnits(price)),
         priceCurrency: price.currency,
         acceptedAt: row.subject.at,
-        submittedAt: lastOf('sent'),
-        finalAt: lastOf(row.status) ?? row.updatedAt,
+        submittedAt: row.sentAt,
+        finalAt: row.finalAt ?? row.timedOutAt ?? row.updatedAt,
       },
     ]
   }
 
   stored(partitions: ReadonlyArray<string>, messageIds: ReadonlyArray<string>): StoredState {
-    const { checkpoints, history, messages } = this.tables
-    const rows = messageIds.flatMap((id): ReadonlyArray<readonly [string, MessageRow]> => {
-      const row = messages.get(id)
-      if (row === undefined) return []
-      // PostgreSQL returns them in any order.
-      const waiting =
-        row.subject === null
-          ? [...history.values()].filter(({ messageId }) => messageId === id).reverse()
-          : []
-      return [[id, { ...row, waiting }]]
-    })
+    const { checkpoints, messages } = this.tables
+    const rows = messageIds.flatMap((id) => messages.get(id) ?? [])
     return {
       checkpoints: partitions.flatMap((name) => checkpoints.get(name) ?? []),
-      rows: new Map(rows),
+      rows: new Map(rows.map((row) => [row.messageId, row])),
     }
   }
 

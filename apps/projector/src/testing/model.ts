@@ -4,7 +4,7 @@
 import { encodeId, type LogFact, type MessageAccepted, type MessageFact } from '@hub/domain'
 import { messageAccepted } from '@hub/domain/testing'
 import fc from 'fast-check'
-import { type Changes, type Charge, fold, type HistoryLine, derivedColumns } from '../messages/fold.ts'
+import { type Changes, type Charge, fold, derivedColumns } from '../messages/fold.ts'
 import type { MessageRow } from '../messages/row.ts'
 import { assignSequences } from '../events/journal.ts'
 import type { BatchDelta, DailyDelta, HourlyDelta, RangeDelta } from '../messages/aggregate-deltas.ts'
@@ -34,7 +34,6 @@ export const acceptedOf = (
 /** A model of the tables, to which batches are applied one after the other. */
 export const makeModel = () => {
   const rows = new Map<string, MessageRow>()
-  const history = new Map<string, HistoryLine>()
   const operatorIds = new Set<string>()
   /** Aggregates, by row of the statistics or by batch, then by field. */
   const sums = new Map<string, Map<string, bigint>>()
@@ -59,33 +58,14 @@ export const makeModel = () => {
   const journal: Array<{ readonly id: string; readonly sequence: number; readonly body: string }> = []
   return {
     rows,
-    history,
     operatorIds,
     journal,
     sums,
     charges,
     apply: (facts: ReadonlyArray<MessageFact>): Changes => {
-      const stored = new Map(
-        [...rows].map(([id, row]) => [
-          id,
-          {
-            ...row,
-            waiting:
-              row.subject === null
-                ? [...history.values()]
-                    .filter((line) => line.messageId === id && line.status !== 'accepted')
-                    .reverse()
-                : [],
-          },
-        ]),
-      )
-      const changes = fold(stored, facts)
+      const changes = fold(rows, facts)
       for (const row of [...changes.accepted.map((a) => a.row), ...changes.updated, ...changes.unaccepted]) {
         rows.set(row.messageId, row)
-      }
-      for (const line of changes.history) {
-        const key = `${line.messageId} ${line.factId}`
-        if (!history.has(key)) history.set(key, line)
       }
       for (const { messageId, operator, operatorId } of changes.operatorIds) {
         operatorIds.add(`${operator} ${operatorId} ${messageId}`)
@@ -106,11 +86,8 @@ export const makeModel = () => {
     /** The content without sequence numbers, which depend on the order of arrival. */
     content: () => ({
       rows: [...rows.values()]
-        .map((row) => ({ ...row, ...derivedColumns(row), waiting: [] }))
+        .map((row) => ({ ...row, ...derivedColumns(row) }))
         .sort((a, b) => (a.messageId < b.messageId ? -1 : 1)),
-      history: [...history.values()].sort((a, b) =>
-        a.messageId + a.factId < b.messageId + b.factId ? -1 : 1,
-      ),
       operatorIds: [...operatorIds].sort(),
       events: journal.map(({ body }) => body).sort(),
       // A line of statistics by hour that counts no message equals a missing one.

@@ -152,6 +152,11 @@ export const makeTestHub = async (settings: Readonly<Record<string, string>> = {
       const uuid = uuidOf('msg', id)
       const status = message.status ?? 'delivered'
       const history = message.history ?? []
+      const timeOf = (passes: (status: Status) => boolean): Date | null => {
+        const change = history.find(([changed]) => passes(changed))
+        return change === undefined ? null : new Date(change[1])
+      }
+      const timedOut = message.reason === 'dlr_timeout_local'
       const recipient = Buffer.from(hashOf(message.number ?? NUMBER), 'hex')
       const clientRef = message.clientRef ?? null
       await sql`INSERT INTO read.messages ${sql({
@@ -176,11 +181,10 @@ export const makeTestHub = async (settings: Readonly<Record<string, string>> = {
         reason_code: message.reason ?? null,
         attempts: 1,
         number_range: numberRangeOf(message.number ?? NUMBER),
+        sent_at: timeOf((changed) => changed === 'sent'),
+        timed_out_at: timedOut ? timeOf(isFinal) : null,
+        final_at: timedOut ? null : timeOf(isFinal),
       })}`
-      for (const [changed, changedAt] of history) {
-        await sql`INSERT INTO read.message_history (message_id, fact_id, status, reason_code, at)
-          VALUES (${uuid}, ${randomUUID()}, ${changed}, ${message.reason ?? null}, ${new Date(changedAt)})`
-      }
       if (clientRef !== null) {
         await sql`INSERT INTO command.client_refs (account, mode, client_ref, message_id, created_at)
           VALUES (${message.account}, ${message.mode ?? 'live'}, ${clientRef}, ${uuid}, ${new Date(at)})`

@@ -110,16 +110,19 @@ const messages: Job = {
       const { deleted, last } = await deleteReferences(q, month.table, position ?? NIL_UUID, null)
       if (last !== null) return { removed: deleted, position: last }
       await dropPartition(q, month.table)
+      // Of `read.earlier_history`.
       await dropPartition(q, `read.message_history_${month.period}`)
       return { removed: deleted + 2, position: NIL_UUID }
     }
     // Rows of the default partition are deleted in the same step as their references.
     const end = uuidFloor(before)
     const { deleted, last } = await deleteReferences(q, 'read.messages_default', NIL_UUID, end)
-    if (last === null) return runEnded()
-    const history = await q`DELETE FROM read.message_history_default WHERE message_id <= ${last}`
+    if (last === null) {
+      const removed = await deleteOldIds(q, 'read.message_history_default', 'message_id', before)
+      return removed === 0 ? runEnded() : { removed, position: NIL_UUID }
+    }
     const rows = await q`DELETE FROM read.messages_default WHERE id <= ${last}`
-    return { removed: deleted + history.count + rows.count, position: NIL_UUID }
+    return { removed: deleted + rows.count, position: NIL_UUID }
   },
 }
 
@@ -327,7 +330,6 @@ const ledger: Job = {
 const MONTHS_AHEAD = 2
 const MONTHLY = [
   'read.messages',
-  'read.message_history',
   'read.personal_data',
   'read.operator_ids',
   'read.event_journal',

@@ -104,9 +104,11 @@ const message = Effect.fnUntraced(function* (at: number, options: { readonly ref
   yield* run(async (q) => {
     await q`INSERT INTO command.client_refs VALUES (${account}, 'live', ${ref}, ${id}, ${moment})`
     await q`
-      INSERT INTO read.messages (id, account, mode, class, recipient, client_ref, created_at, updated_at, status, rank, final)
-      VALUES (${id}, ${account}, 'live', 'service', ${Buffer.alloc(32, 7)}, ${ref}, ${moment}, ${moment}, 'delivered', 3, true)`
-    await q`INSERT INTO read.message_history VALUES (${id}, ${randomUUID()}, 'delivered', NULL, ${moment})`
+      INSERT INTO read.messages (id, account, mode, class, recipient, client_ref, created_at, updated_at, status, rank, final,
+                                 final_at)
+      VALUES (${id}, ${account}, 'live', 'service', ${Buffer.alloc(32, 7)}, ${ref}, ${moment}, ${moment}, 'delivered', 3, true,
+              ${moment})`
+    await q`INSERT INTO read.earlier_history VALUES (${id}, ${randomUUID()}, 'sent', NULL, ${moment})`
   })
   return { id, ref } satisfies Made
 })
@@ -143,6 +145,12 @@ describe('retention', () => {
   it.effect('drops messages, their history and their references after three years', () =>
     Effect.gen(function* () {
       yield* live(START)
+      // A month that an earlier version has made.
+      const [low, high] = [idAt(Date.UTC(2031, 11)), idAt(Date.UTC(2032, 0))]
+      yield* run((q) =>
+        q.unsafe(`CREATE TABLE read.message_history_203112 PARTITION OF read.earlier_history
+                    FOR VALUES FROM ('${low}') TO ('${high}')`),
+      )
       const old = yield* message(START)
       const again = yield* message(START + 1)
       yield* live(after(2))
@@ -165,7 +173,7 @@ describe('retention', () => {
       const removed = yield* live(after(3, 62 * DAY))
       assert.isAbove(removed.get('messages') ?? 0, 0)
       assert.deepStrictEqual(yield* run((q) => q`SELECT id FROM read.messages`), [{ id: young.id }] as never)
-      assert.strictEqual(yield* count('read.message_history'), 1)
+      assert.strictEqual(yield* count('read.earlier_history'), 1)
       assert.deepStrictEqual(
         (yield* run((q) => q<{ client_ref: string }[]>`SELECT client_ref FROM command.client_refs`))
           .map((row) => row.client_ref)
@@ -185,7 +193,7 @@ describe('retention', () => {
       yield* message(START)
       assert.strictEqual(yield* count('read.messages_default'), 1)
       yield* live(after(3, 62 * DAY))
-      for (const table of ['read.messages', 'read.message_history', 'command.client_refs']) {
+      for (const table of ['read.messages', 'read.earlier_history', 'command.client_refs']) {
         assert.strictEqual(yield* count(table), 0, table)
       }
     }).pipe(Effect.provide(layer)),

@@ -58,12 +58,14 @@ export const TABLE_OWNERS = {
   'read.charges': ['projector'],
   'read.checkpoints': ['projector'],
   'read.daily_stats': ['projector'],
+  'read.earlier_history': ['projector'],
   'read.event_heads': ['projector'],
   'read.event_outbox': ['projector'],
   'read.event_journal': ['projector'],
   // A view of the event journal.
   'read.events': ['projector'],
   'read.hourly_stats': ['projector'],
+  // A view of the messages, and of what earlier versions wrote.
   'read.message_history': ['projector'],
   'read.messages': ['projector'],
   'read.operator_ids': ['projector'],

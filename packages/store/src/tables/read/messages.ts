@@ -1,6 +1,6 @@
 /**
  * `read.messages`: the read model of messages, one row for each message, in monthly partitions. Its
- * rows are read together with `read.message_history` and `read.personal_data`.
+ * rows are read together with their history (the view `read.message_history`) and `read.personal_data`.
  *
  * Owner of all three: projector. A row without `account` is incomplete: the projector has applied a
  * fact of the message, but not its `MessageAccepted` yet.
@@ -238,7 +238,9 @@ export const readLatencies = async (
      CROSS JOIN LATERAL (
            -- The clocks of two processes may differ.
            SELECT status, greatest(extract(epoch FROM at - newest.created_at) * 1000, 0) AS ms
-             FROM read.message_history WHERE message_id = newest.id) AS h`
+             FROM read.message_history WHERE message_id = newest.id
+           -- Without this, PostgreSQL reads the whole view for the join.
+           OFFSET 0) AS h`
   return (
     row ?? {
       measured: 0,
