@@ -1,6 +1,7 @@
 /** What becomes of messages: delivery, times and failures, against the period before. */
 import type { ComponentChildren } from 'preact'
 import { CHOICES } from '../api/choices.ts'
+import { ownAccounts } from '../api/client.ts'
 import { useResource } from '../api/resource.ts'
 import type {
   Insights as Answer,
@@ -376,11 +377,13 @@ export const Insights = () => {
   const filters = currentFilters(FIELDS)
   const { data, failure, reload } = useResource<Answer>(withFilters('/v1/insights', filters))
   const { account } = filters
+  // Members see neither: both say what hub staff think of an account.
+  const isStaff = ownAccounts() === null
   const suspicious = useResource<{ data: ReadonlyArray<SuspiciousRange> }>(
-    withFilters('/v1/ranges/suspicious', { account }),
+    isStaff ? withFilters('/v1/ranges/suspicious', { account }) : null,
   )
   const blocks = useResource<{ data: ReadonlyArray<RangeBlock> }>(
-    withFilters('/v1/ranges/blocks', { account }),
+    isStaff ? withFilters('/v1/ranges/blocks', { account }) : null,
   )
   const changed = (): void => {
     suspicious.reload()
@@ -390,7 +393,7 @@ export const Insights = () => {
     <>
       <PageTitle text={strings.insights.title} />
       <FilterBar fields={FIELDS} />
-      <SuspiciousRequests suspicious={suspicious} changed={changed} />
+      {isStaff ? <SuspiciousRequests suspicious={suspicious} changed={changed} /> : null}
       <ResourceState data={data} failure={failure} reload={reload} />
       {data === null ? null : (
         <>
@@ -414,7 +417,7 @@ export const Insights = () => {
           <Groups groups={data.groups} split={filters['split']} />
         </>
       )}
-      <BlockedRanges account={account} blocks={blocks} changed={changed} />
+      {isStaff ? <BlockedRanges account={account} blocks={blocks} changed={changed} /> : null}
     </>
   )
 }
