@@ -88,6 +88,7 @@ export default defineConfig({
           isolate: false,
           maxWorkers: UNIT_WORKERS,
           testTimeout: HANGS_AFTER_MS,
+          hookTimeout: HANGS_AFTER_MS,
         },
       },
       {
@@ -101,6 +102,7 @@ export default defineConfig({
           maxWorkers: SIMULATION_WORKERS,
           // A world that does not come to rest fails by itself. This only ends a test that hangs.
           testTimeout: HANGS_AFTER_MS,
+          hookTimeout: HANGS_AFTER_MS,
         },
       },
       {
