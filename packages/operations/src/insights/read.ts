@@ -8,10 +8,9 @@ import {
   toTimestamp,
   type UnusualDelivery,
 } from '@hub/domain'
-import { CommandAccounts, ReadInsights } from '@hub/store'
-import { Clock, Effect, Schema } from 'effect'
+import { CommandAccounts, ReadInsights, Sql } from '@hub/store'
+import { Clock, Duration, Effect, Schema } from 'effect'
 import { addedField, Count, Mode, NumberRange, publicId, Timestamp } from '../fields.ts'
-import { query } from '../sql.ts'
 import { defineUseCase } from '../use-case.ts'
 import { percentilesOf, type WeightedSample } from './percentiles.ts'
 import { LENGTH_MS, partsOf, periodBefore, periodUntil, type Period, type Unit } from './period.ts'
@@ -213,6 +212,9 @@ const toUnusual = ({ delivered, final, range, rate, since, usual }: UnusualDeliv
   usual_rate: usual,
 })
 
+/** 30 days of a hub with a million rows of ranges take PostgreSQL seconds. */
+const DEADLINE = { deadline: Duration.seconds(9) }
+
 export const read = defineUseCase({
   name: 'insights',
   permission: 'usage.read',
@@ -248,7 +250,8 @@ export const read = defineUseCase({
         class: of.class,
         range,
       } as const
-      const found = yield* query(async (q) => {
+      const sql = yield* Sql
+      const found = yield* sql.run(async (q) => {
         const one = async (filter: ReadInsights.InsightFilter, groups: number) => ({
           buckets: await ReadInsights.readBuckets(q, filter, unit),
           reasons: await ReadInsights.readReasons(q, filter),
@@ -266,7 +269,7 @@ export const read = defineUseCase({
             : new Map<string, string>()
         const heat = await ReadInsights.readHeat(q, { ...base, ...period }, unit)
         return { now, before, names, heat, unusual: await ReadInsights.readUnusualDelivery(q, base, end) }
-      })
+      }, DEADLINE)
       const reasonsBefore = new Map(found.before.reasons.map(({ messages, reason }) => [reason, messages]))
       const groupsBefore = new Map(found.before.groups.map((group) => [group.value, group]))
       return {
