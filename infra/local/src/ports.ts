@@ -1,5 +1,6 @@
 /** The ports of a local hub: offsets from `HUB_PORT_BASE`, all on the loopback interface. */
-import { isFree, reservePort } from '@hub/testkit'
+// The supervisor loads this file, and needs nothing else of the testkit.
+import { isFree, reservePort } from '@hub/testkit/free-port'
 import { UserError } from './user-error.ts'
 
 /** The listener of each port. Users rely on the offsets, so never change an existing one. */
