@@ -79,24 +79,16 @@ const Results = ({ result }: { readonly result: SearchResult }) => {
 }
 
 /**
- * Searches in all accounts of the user: hub staff in all at once, a member in one after another. The text is in the
- * body of the request: an address would be written to logs.
+ * Searches in the accounts of the user: hub staff in all at once, a member in one after another until something is found.
+ * The text is in the body of the request: an address would be written to logs.
  */
 const search = async (q: string, signal: AbortSignal): Promise<SearchResult> => {
-  const results = await Promise.all(
-    (ownAccounts() ?? [null]).map((account) =>
-      request<SearchResult>('/v1/search', { method: 'POST', body: { q, account }, signal }),
-    ),
-  )
-  const data = results.flatMap((result) => result.data)
-  const [first] = results
-  if (first === undefined)
-    return { object: 'search_result', kind: 'text', data, explanation: strings.member.none }
-  return {
-    ...first,
-    data,
-    explanation: data.length > 0 && first.data.length === 0 ? null : first.explanation,
+  let result: SearchResult | null = null
+  for (const account of ownAccounts() ?? [null]) {
+    result = await request<SearchResult>('/v1/search', { method: 'POST', body: { q, account }, signal })
+    if (result.data.length > 0) break
   }
+  return result ?? { object: 'search_result', kind: 'text', data: [], explanation: strings.member.none }
 }
 
 const Found = ({ searched }: { readonly searched: string }) => {
