@@ -1,6 +1,7 @@
 /** The failures of operations: a code for programs, and a sentence without personal data. */
 import { connectionFault } from '@hub/config'
 import { Config, Data } from 'effect'
+import type { Role } from './actor.ts'
 import type { Permission } from './permission.ts'
 
 /** The hub refuses the operation. A repeat fails again. */
@@ -29,7 +30,11 @@ export class LookupLimitReached extends Data.TaggedError('LookupLimitReached')<{
 }> {}
 
 /** No role of the actor has the permission. */
-export class Forbidden extends Data.TaggedError('Forbidden')<{ readonly permission: Permission }> {}
+export class Forbidden extends Data.TaggedError('Forbidden')<{
+  readonly permission: Permission
+  /** Those that may do it. */
+  readonly roles: ReadonlyArray<Role>
+}> {}
 
 export const refused = (code: string, message: string, param?: string): OperationRefused =>
   new OperationRefused({ code, message, ...(param === undefined ? {} : { param }) })

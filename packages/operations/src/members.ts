@@ -17,7 +17,7 @@ const Identity = Schema.String.check(
   Schema.isMaxLength(MAX_IDENTITY_LENGTH),
   Schema.makeFilter(
     (text: string) =>
-      (/^[^|\s]+\|\S+$/u.test(text) && hasNoNumber(text)) ||
+      (/^[^|\s]+\|[\x20-\x7e]+$/u.test(text) && hasNoNumber(text)) ||
       'expected issuer and subject with | between them, as the console shows the person',
   ),
 ).annotate({

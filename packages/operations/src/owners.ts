@@ -22,7 +22,8 @@ interface Owned {
 /** `uuid`: of the thing. `null` or nothing: there is no such thing. */
 type ReadOwned = (q: Queries, uuid: string) => Promise<Owned | null | undefined>
 
-const rowOf = (id: string) => ({ id, account: null, mode: null, status: null, after: null, limit: 1 })
+/** A filter of senders and templates: one row. */
+const withId = (id: string) => ({ id, account: null, mode: null, status: null, after: null, limit: 1 })
 
 const ofSubscription = async (q: Queries, subscription: string | null | undefined) =>
   subscription === null || subscription === undefined ? null : WebhooksEndpoints.readOwner(q, subscription)
@@ -31,8 +32,8 @@ const ofSubscription = async (q: Queries, subscription: string | null | undefine
 const READ: Readonly<Record<Exclude<IdPrefix, 'req'>, ReadOwned>> = {
   acc: async (q, uuid) => ((await CommandAccounts.readName(q, uuid)) === null ? null : { account: uuid }),
   key: CommandApiKeys.read,
-  tpl: async (q, uuid) => (await CommandTemplates.find(q, rowOf(uuid)))[0],
-  snd: async (q, uuid) => (await CommandSenders.find(q, rowOf(uuid)))[0],
+  tpl: async (q, uuid) => (await CommandTemplates.find(q, withId(uuid)))[0],
+  snd: async (q, uuid) => (await CommandSenders.find(q, withId(uuid)))[0],
   msg: async (q, uuid) =>
     (await ReadMessages.readAll(q, [uuid]))[0] ?? (await CommandAcceptances.read(q, uuid)),
   bat: async (q, uuid) =>

@@ -2,7 +2,7 @@
 import { settings } from '@hub/config'
 import type { Sql, StorageError } from '@hub/store'
 import { type Config, Effect } from 'effect'
-import { type Actor, accountsOf, type Role } from './actor.ts'
+import type { Actor, Role } from './actor.ts'
 import { audited, recordAttempt } from './audit-trail.ts'
 import {
   Forbidden,
@@ -11,16 +11,24 @@ import {
   type OperationRefused,
   refused,
 } from './failures.ts'
-import { allowingRole, type Permission } from './permission.ts'
+import { type Permission, roleAmong, rolesOf, rolesWith } from './permission.ts'
 import { withinAccounts } from './scope.ts'
 import type { UseCase } from './use-case.ts'
 
+/** The role of the actor among those that are allowed. An attempt without one is not recorded. */
+const requireAmong = (
+  actor: Actor,
+  permission: Permission,
+  roles: ReadonlyArray<Role>,
+): Effect.Effect<Role, Forbidden> =>
+  Effect.suspend(() => {
+    const role = roleAmong(actor, roles)
+    return role === null ? Effect.fail(new Forbidden({ permission, roles })) : Effect.succeed(role)
+  })
+
 /** The role of the actor that has a permission. An attempt without one is not recorded. */
 export const requirePermission = (actor: Actor, permission: Permission): Effect.Effect<Role, Forbidden> =>
-  Effect.suspend(() => {
-    const role = allowingRole(actor, permission)
-    return role === null ? Effect.fail(new Forbidden({ permission })) : Effect.succeed(role)
-  })
+  requireAmong(actor, permission, rolesWith(permission))
 
 /**
  * The role of the actor that allows a use case. An attempt without one is recorded, if the use case itself
@@ -28,22 +36,17 @@ export const requirePermission = (actor: Actor, permission: Permission): Effect.
  */
 export const requireRole = (
   actor: Actor,
-  {
-    audit,
-    members,
-    name,
-    permission,
-  }: Pick<UseCase<never, never, never, never>, 'audit' | 'members' | 'name' | 'permission'>,
+  useCase: Pick<UseCase<never, never, never, never>, 'audit' | 'members' | 'name' | 'permission'>,
 ): Effect.Effect<Role, Forbidden, Sql> => {
-  const isForMe = members !== undefined || accountsOf(actor) === null
-  return Effect.tapError(
-    isForMe ? requirePermission(actor, permission) : Effect.fail(new Forbidden({ permission })),
-    () => (audit === null ? Effect.void : recordAttempt(actor, name, 'forbidden', { permission })),
+  const { audit, name, permission } = useCase
+  return Effect.tapError(requireAmong(actor, permission, rolesOf(useCase)), () =>
+    audit === null ? Effect.void : recordAttempt(actor, name, 'forbidden', { permission }),
   )
 }
 
 /**
- * Checks the permission of the actor and limits a member to their accounts, and runs the use case between two rows of the audit trail:
+ * Checks the permission of the actor, limits a member to their accounts, and runs the use case between two rows of the
+ * audit trail:
  * `begun`, then `done` or `failed`. Without the first row, nothing is done. A look-up above the limit of its
  * actor is refused. The caller has decoded the input.
  */

@@ -42,6 +42,19 @@ export const PERMISSION_NAMES = Object.keys(PERMISSIONS) as ReadonlyArray<Permis
 
 export const rolesWith = (permission: Permission): ReadonlyArray<Role> => PERMISSIONS[permission]
 
+/** The roles that may use a use case: those with its permission, and members only if it is for them. */
+export const rolesOf = ({
+  members,
+  permission,
+}: {
+  readonly members?: 'named' | 'self'
+  readonly permission: Permission
+}): ReadonlyArray<Role> => rolesWith(permission).filter((role) => role !== 'member' || members !== undefined)
+
+/** The weakest role of the actor among some; `null`: it has none of them. */
+export const roleAmong = ({ roles }: Pick<Actor, 'roles'>, allowed: ReadonlyArray<Role>): Role | null =>
+  allowed.find((role) => roles.includes(role)) ?? null
+
 /** The weakest role of the actor that has the permission; `null`: none has it. */
-export const allowingRole = ({ roles }: Pick<Actor, 'roles'>, permission: Permission): Role | null =>
-  rolesWith(permission).find((role) => roles.includes(role)) ?? null
+export const allowingRole = (actor: Pick<Actor, 'roles'>, permission: Permission): Role | null =>
+  roleAmong(actor, rolesWith(permission))

@@ -136,7 +136,7 @@ const SuspiciousRange = Schema.Struct({
   blocked_until: Schema.NullOr(Timestamp).annotate({ description: '`null`: not blocked.' }),
 }).annotate({ identifier: 'SuspiciousRange' })
 
-/** More of them than a page of blocks has are not blocked by hand. */
+/** Staff block by hand, so there are fewer. */
 const MOST_BLOCKS = 1000
 
 /** The accounts and ranges with far more codes than expected in the last hours, the most first. */

@@ -22,7 +22,7 @@ export interface Scoped<Input> {
   readonly input: Input
   /** What the actor asked for, for the audit trail. */
   readonly asked: Input
-  /** Gives the ids of a refusal back their names. */
+  /** Puts the ids that were asked for back into the message of a refusal. */
   readonly restore: <A, E, R>(work: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
 }
 

@@ -1,4 +1,4 @@
-/** The form of a use case: one operation of hub staff, which hubctl and the operations API call. */
+/** The form of a use case: one operation of hub staff or of members, which hubctl and the operations API call. */
 import type { Effect, Schema } from 'effect'
 import type { Actor } from './actor.ts'
 import type { OperationRefused } from './failures.ts'

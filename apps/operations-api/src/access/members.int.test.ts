@@ -1,7 +1,6 @@
 /** Members over HTTP: whose accounts they see, by an assignment or by the identity provider, and what stays closed. */
 import { randomUUID } from 'node:crypto'
 import { encodeId } from '@hub/domain'
-import { rolesWith } from '@hub/operations'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { endpoints } from '../endpoints/index.ts'
 import { startOperationsApi, type TestOperationsApi, type TestSession } from '../testing/harness.ts'
@@ -133,7 +132,7 @@ describe('a member', () => {
 
   it.each(
     endpoints
-      .filter(({ permission }) => permission !== null && !rolesWith(permission).includes('member'))
+      .filter(({ roles }) => roles !== null && !roles.includes('member'))
       .map((one) => [one.operation, one] as const),
   )('may not use %s', async (_, { method, path }) => {
     await add(shop, MAX)

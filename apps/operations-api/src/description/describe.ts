@@ -57,10 +57,10 @@ interface DescribedCode {
 const described = (code: OwnErrorCode): DescribedCode => ({ code, ...ERRORS[code] })
 
 /** All codes of an endpoint. */
-const codesOf = ({ codes, method, permission, refusals }: Endpoint): ReadonlyArray<DescribedCode> => [
+const codesOf = ({ codes, method, roles, refusals }: Endpoint): ReadonlyArray<DescribedCode> => [
   ...[
     ...SIGNED_IN,
-    ...(permission === null ? [] : (['forbidden'] as const)),
+    ...(roles === null ? [] : (['forbidden'] as const)),
     ...(method === 'GET' ? [] : BODY),
     'invalid_parameter' as const,
     ...codes,
@@ -106,7 +106,7 @@ const definitionOf = (is: Endpoint) => {
     OpenApi.annotations({
       identifier: is.operation,
       summary: is.summary,
-      description: `${is.description} ${rolesSentence(is.permission)}`,
+      description: `${is.description} ${rolesSentence(is.roles)}`,
       transform: (generated) => ({
         ...generated,
         security: [{ session: [] }, { bearer: [] }],

@@ -7,6 +7,8 @@ import {
   type Permission,
   requirePermission,
   requireRole,
+  type Role,
+  rolesOf,
   rolesWith,
   type UseCase,
 } from '@hub/operations'
@@ -14,7 +16,7 @@ import { Effect, Schema } from 'effect'
 import type { Caller } from '../access/caller.ts'
 import { type Answer, jsonAnswer, type StreamedAnswer } from '../http/answer.ts'
 import type { OwnErrorCode } from '../http/failures.ts'
-import { makeInputDecoder, makeJsonDecoder, type RequestInput } from '../http/input.ts'
+import { fieldsOf, makeInputDecoder, makeJsonDecoder, type RequestInput } from '../http/input.ts'
 import type { OperationServices } from '../layers.ts'
 
 type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE'
@@ -37,7 +39,8 @@ type Refusals = Readonly<Record<string, { readonly message: string; readonly par
 
 /** An endpoint, as the router and the API description use it. */
 export interface Endpoint extends Texts {
-  readonly permission: Permission | null
+  /** Those that may call it; `null`: everybody who is signed in. */
+  readonly roles: ReadonlyArray<Role> | null
   readonly input: Schema.Codec<unknown, unknown>
   readonly output: Schema.Codec<unknown, unknown>
   readonly defaults: Readonly<Record<string, unknown>>
@@ -100,11 +103,11 @@ export const endpoint = <Input, Output, E, R extends OperationServices>(
         return jsonAnswer(200, yield* Effect.orDie(encode(result)))
       }),
     },
-    permission: useCase.permission,
+    roles: rolesOf(useCase),
     input,
     output,
     defaults,
-    refusals: is.refusals ?? {},
+    refusals: refusalsOf(is),
     codes: useCase.counts === undefined ? [] : ['lookup_limit_reached'],
     media: null,
     handle: Effect.fnUntraced(function* (caller, request) {
@@ -115,6 +118,22 @@ export const endpoint = <Input, Output, E, R extends OperationServices>(
       return jsonAnswer(200, yield* Effect.orDie(encode(result)))
     }),
   }
+}
+
+/** What a list with an optional account also refuses, if members may use it. */
+const MEMBER_REFUSALS: Refusals = {
+  account_required: { message: 'You are a member of several accounts: choose one.', param: 'account' },
+  no_account: { message: 'You are a member of no account.', param: 'account' },
+}
+
+/** The refusals of an endpoint, with those that the scope of members adds. */
+export const refusalsOf = <Input, Output, E, R>({
+  refusals = {},
+  useCase,
+}: Pick<UseCaseEndpoint<Input, Output, E, R>, 'refusals' | 'useCase'>): Refusals => {
+  const { account } = fieldsOf(useCase.input as Schema.Codec<unknown, unknown>)
+  const isOptional = account !== undefined && Schema.is(account as Schema.Codec<unknown>)(null)
+  return useCase.members === 'named' && isOptional ? { ...MEMBER_REFUSALS, ...refusals } : refusals
 }
 
 interface OwnEndpoint extends Texts {
@@ -129,8 +148,10 @@ export const ownEndpoint = ({ answer, ...is }: OwnEndpoint): Endpoint => {
   const input = Schema.Struct({}) as Schema.Codec<unknown, unknown>
   const decode = makeInputDecoder(input, is.path, is.method !== 'GET', {})
   const encode = Schema.encodeUnknownEffect(Schema.toCodecJson(is.output))
+  const { permission, ...texts } = is
   return {
-    ...is,
+    ...texts,
+    roles: permission === null ? null : rolesWith(permission),
     performs: null,
     input,
     defaults: {},
@@ -138,7 +159,7 @@ export const ownEndpoint = ({ answer, ...is }: OwnEndpoint): Endpoint => {
     codes: [],
     media: null,
     handle: Effect.fnUntraced(function* (caller, request) {
-      if (is.permission !== null) yield* requirePermission(caller.actor, is.permission)
+      if (permission !== null) yield* requirePermission(caller.actor, permission)
       yield* decode(request)
       return jsonAnswer(200, yield* Effect.orDie(encode(yield* answer(caller))))
     }),
@@ -146,7 +167,7 @@ export const ownEndpoint = ({ answer, ...is }: OwnEndpoint): Endpoint => {
 }
 
 /** A sentence about the roles that may call an endpoint, for the API description. */
-export const rolesSentence = (permission: Permission | null): string =>
-  permission === null
+export const rolesSentence = (roles: ReadonlyArray<Role> | null): string =>
+  roles === null
     ? 'For everybody who is signed in.'
-    : `For the roles ${new Intl.ListFormat('en-GB').format(rolesWith(permission).map((role) => `\`${role}\``))}.`
+    : `For the roles ${new Intl.ListFormat('en-GB').format(roles.map((role) => `\`${role}\``))}.`

@@ -20,11 +20,11 @@ describe('the export of a list', () => {
   })
 
   it.each(lists.map((list) => [list.operation, list] as const))(
-    'of %s has its filters, its permission, and columns of different names',
+    'of %s has its filters, its roles, and columns of different names',
     (_, list) => {
       const exported = endpoints.find(({ path }) => path === `${list.path}.csv`)
       if (exported === undefined) return assert.fail('there is no export')
-      assert.strictEqual(exported.permission, list.permission)
+      assert.deepStrictEqual(exported.roles, list.roles)
       assert.deepStrictEqual(
         Object.keys(fieldsOf(exported.input)),
         Object.keys(fieldsOf(list.input)).filter((name) => name !== 'limit' && name !== 'cursor'),

@@ -1,10 +1,17 @@
 /** Lists over HTTP: one definition makes the pages as JSON and the export as CSV. */
 import { toTimestamp } from '@hub/domain'
-import { EXPORT_LIMITS, type ExportedList, exportList, PAGE_PARAMETERS, requireRole } from '@hub/operations'
+import {
+  EXPORT_LIMITS,
+  type ExportedList,
+  exportList,
+  PAGE_PARAMETERS,
+  requireRole,
+  rolesOf,
+} from '@hub/operations'
 import { Clock, Duration, Effect, Schema, Stream } from 'effect'
 import { fieldsOf, makeInputDecoder } from '../http/input.ts'
 import type { OperationServices } from '../layers.ts'
-import { type Endpoint, endpoint, type UseCaseEndpoint } from './endpoint.ts'
+import { type Endpoint, endpoint, refusalsOf, type UseCaseEndpoint } from './endpoint.ts'
 
 type ListEndpoint<Input, Output extends { readonly data: ReadonlyArray<unknown> }, E, R> = UseCaseEndpoint<
   Input,
@@ -39,7 +46,7 @@ const exportName = (operation: string): string =>
 const exportOf = <Input extends object, Output extends { readonly data: ReadonlyArray<unknown> }, E>(
   is: ListEndpoint<Input, Output, E, OperationServices>,
 ): Endpoint => {
-  const { leading, refusals = {}, useCase } = is
+  const { leading, useCase } = is
   const path = `${is.path}.csv` as const
   const fields = fieldsOf(useCase.input as Schema.Codec<unknown, unknown>)
   const input = Schema.Struct(
@@ -53,12 +60,12 @@ const exportOf = <Input extends object, Output extends { readonly data: Readonly
     path,
     summary: `${is.summary} as CSV`,
     description: EXPORT_ABOUT,
-    permission: useCase.permission,
+    roles: rolesOf(useCase),
     input,
     output: (is.exportsJson === true ? useCase.output : CsvText) as Schema.Codec<unknown, unknown>,
     defaults,
     refusals: Object.fromEntries(
-      Object.entries(refusals).filter(
+      Object.entries(refusalsOf(is)).filter(
         ([, { param }]) => param === undefined || !PAGE_PARAMETERS.includes(param),
       ),
     ),

@@ -2,8 +2,7 @@
 import { Members } from '@hub/operations'
 import { endpoint, type EndpointGroup } from './endpoint.ts'
 import { list } from './list.ts'
-
-const NO_ACCOUNT = { account_not_found: { message: 'There is no such account.', param: 'account' } }
+import { ACCOUNT_NOT_FOUND } from './refusals.ts'
 
 export const members: EndpointGroup = {
   name: 'members',
@@ -27,7 +26,7 @@ export const members: EndpointGroup = {
       description:
         'The person needs the role `member` at the identity provider, too. It holds from their next request.',
       useCase: Members.add,
-      refusals: NO_ACCOUNT,
+      refusals: ACCOUNT_NOT_FOUND,
     }),
     endpoint({
       operation: 'members.remove',
@@ -37,7 +36,7 @@ export const members: EndpointGroup = {
       description: 'It holds from the next request of the person.',
       useCase: Members.remove,
       refusals: {
-        ...NO_ACCOUNT,
+        ...ACCOUNT_NOT_FOUND,
         member_not_found: { message: 'The account has no such member.', param: 'person' },
       },
     }),

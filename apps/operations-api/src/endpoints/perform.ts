@@ -28,7 +28,7 @@ export const performGroup = (endpoints: ReadonlyArray<Endpoint>): EndpointGroup 
         summary: 'Perform a use case',
         description:
           'Does the same as the endpoint of the use case, with the same permission and the same line in the audit trail. The answer is its output.',
-        permission: null,
+        roles: null,
         input: Performance as Schema.Codec<unknown, unknown>,
         output: Schema.Record(Schema.String, Schema.Json) as Schema.Codec<unknown, unknown>,
         defaults: {},

@@ -10,7 +10,6 @@ import {
   LookupLimitReached,
   OperationRefused,
   OperationUnavailable,
-  rolesWith,
 } from '@hub/operations'
 import { Data } from 'effect'
 
@@ -130,8 +129,8 @@ export const failureOf = (error: unknown): ApiFailure | null => {
     })
   }
   if (error instanceof Forbidden) {
-    const { permission } = error
-    return apiFailure('forbidden', { details: { permission, roles: rolesWith(permission) } })
+    const { permission, roles } = error
+    return apiFailure('forbidden', { details: { permission, roles } })
   }
   if (error instanceof LookupLimitReached) {
     return apiFailure('lookup_limit_reached', {

@@ -126,7 +126,7 @@ export interface AccountSettings {
   readonly spendLimit: Money | null
   readonly softThresholdPercent: number
   readonly pricePerPart: Readonly<Record<MessageClass, Money>>
-  /** Clients do not see it. */
+  /** The API of clients does not show it. */
   readonly weight: number
   /** Number ranges that live messages cannot be sent to for now: `912`. */
   readonly blockedRanges: ReadonlyArray<string>

@@ -10,8 +10,8 @@ import { median, robustDeviation } from './robust.ts'
 export const DELIVERY_HOURS = 24
 
 /**
- * A fault is present if one of so many hours shows it. In the night, an hour may have too few messages to judge it. A
- * fault that no hour confirms is no longer reported.
+ * The newest hour with enough messages decides whether a fault is present, and it must be among so many. In the night, an
+ * hour may have too few messages.
  */
 const PRESENT_HOURS = 3
 
