@@ -83,6 +83,20 @@ describe('the metric of unusual delivery', () => {
   })
 })
 
+describe('the metrics', () => {
+  it('are 0 if the statistics cannot be read, so that one process does not keep an alert', async () => {
+    await writeHours('912', 61)
+    assert.include(await measured('hub_delivery_drop_ratio'), { '912': 0.36 })
+    await sql`ALTER TABLE read.range_stats RENAME TO away`
+    try {
+      assert.include(await measured('hub_delivery_drop_ratio'), { '912': 0 })
+    } finally {
+      await sql`ALTER TABLE read.away RENAME TO range_stats`
+    }
+    assert.include(await measured('hub_delivery_drop_ratio'), { '912': 0.36 })
+  })
+})
+
 describe('the metric of suspicious requests', () => {
   const METRIC = 'hub_suspicious_requests'
   const idOf = (account: string) => encodeId('acc', account)
