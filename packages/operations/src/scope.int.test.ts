@@ -18,7 +18,11 @@ import { ADMIN, makeTestHub, NUMBER, type TestHub } from './testing/test-hub.ts'
 import type { UseCase } from './use-case.ts'
 
 /** One thing of each kind of an account. */
-type Things = Readonly<Record<Exclude<IdPrefix, 'req'>, string>> & { readonly clientRef: string }
+type Things = Readonly<Record<Exclude<IdPrefix, 'req'>, string>> & {
+  readonly clientRef: string
+  /** At the SMS operator. */
+  readonly operatorId: string
+}
 
 let hub: TestHub
 let own: Things
@@ -45,6 +49,7 @@ const freshIds = (): Things => ({
   acc: encodeId('acc', randomUUID()),
   key: freshId('key'),
   clientRef: randomUUID(),
+  operatorId: randomUUID(),
 })
 
 /** Inserts an account with one thing of each kind. */
@@ -61,6 +66,7 @@ const insertThings = async (name: string): Promise<Things> => {
     status: 'sent',
     history: [['sent', now]],
   })
+  await sql`INSERT INTO read.operator_ids ${sql({ message_id: uuidOf('msg', msg), operator: 'smpp', operator_id: ids.operatorId, sent_at: new Date(now) })}`
   // For the backlog.
   await hub.message({ account, status: 'accepted' })
   await sql`INSERT INTO read.charges (message_id, kind, account, period, amount, currency, created_at)
@@ -185,9 +191,13 @@ const INPUTS: Readonly<Record<string, Inputs>> = {
       ids.snd,
       ids.acc,
       ids.key,
+      ids.clientRef,
+      ids.operatorId,
+      hub.hashOf(NUMBER),
       ` ${ids.msg.toUpperCase()} `,
     ].map((q) => ({ q, account: ids.acc })),
-  'Messages.findBy': ({ acc, clientRef }) => [
+  'Messages.findBy': ({ acc, clientRef, operatorId }) => [
+    { by: { operator_id: operatorId, operator: 'smpp' }, account: acc, mode: null, limit: 50 },
     { by: { client_ref: clientRef, account: acc }, account: acc, mode: null, limit: 50 },
     { by: { recipient: hub.hashOf(NUMBER) }, account: acc, mode: null, limit: 50 },
   ],
@@ -226,14 +236,16 @@ const INPUTS: Readonly<Record<string, Inputs>> = {
   'Usage.days': byAccount({ month }),
   'Usage.charges': byAccount({ month }),
   'Usage.templates': byAccount({ mode: 'live', from: today, to: today }),
-  'Insights.read': byAccount({
-    mode: null,
-    class: null,
-    range: null,
-    by: null,
-    until: null,
-    split: 'account',
-  }),
+  'Insights.read': ({ acc }) =>
+    (['account', 'class', 'range', 'template', null] as const).map((split) => ({
+      account: acc,
+      mode: null,
+      class: null,
+      range: null,
+      by: 'day',
+      until: null,
+      split,
+    })),
 }
 
 /** They reach the fan-out, which does not run here: they wait for it until their deadline. */
