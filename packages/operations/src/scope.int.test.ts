@@ -345,6 +345,9 @@ describe('a member', () => {
     const several: Actor = { ...member, accounts: [own.acc, foreign.acc] }
     assert.include(await told(several, list, all, own), 'account_required')
     assert.include(await told(several, list, { ...all, account: foreign.acc }, foreign), '<msg>')
+    // The batch belongs to one of them.
+    assert.include(await told(several, list, { ...all, batch: foreign.bat }, foreign), '<msg>')
+    assert.include(await told(several, list, { ...all, batch: missing.bat }, missing), 'account_required')
     assert.include(await told({ ...member, accounts: [] }, list, all, own), 'no_account')
     // With one account, it is this one.
     assert.include(await told(member, list, all, own), '<msg>')

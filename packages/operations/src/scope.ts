@@ -36,7 +36,7 @@ const mapTexts = (value: unknown, replace: (text: string) => string): unknown =>
   return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, mapTexts(one, replace)]))
 }
 
-/** The account of a member that names none. */
+/** The account of an input that names none: that of its ids, or the only one of the member. */
 const onlyAccount = (accounts: ReadonlyArray<string>): Effect.Effect<string, OperationRefused> => {
   const [only, ...others] = accounts
   if (only === undefined)
@@ -56,24 +56,26 @@ const scopeOfMember = Effect.fnUntraced(function* <Input>(
   accounts: ReadonlyArray<string>,
   input: Input,
 ): Effect.fn.Return<Scoped<Input>, OperationRefused | StorageError, Sql> {
-  const filled: unknown =
-    Reflect.get(input as object, 'account') === null
-      ? { ...input, account: yield* onlyAccount(accounts) }
-      : input
   const texts = new Set<string>()
-  mapTexts(filled, (text) => {
+  mapTexts(input, (text) => {
     texts.add(text)
     return text
   })
   const replaced = new Map<string, string>()
+  const own = new Set<string>()
   for (const text of texts) {
     const named = recognize(text)
     // A request belongs to no account. The account of the input limits what is shown of it.
     if (named.kind !== 'id' || named.prefix === 'req') continue
     const { id, prefix, uuid } = named
     const owner = yield* query((q) => ownerOf(q, prefix, uuid))
-    if (owner === null || !accounts.includes(owner)) replaced.set(id, unusedId(prefix, uuid))
+    if (owner !== null && accounts.includes(owner)) own.add(owner)
+    else replaced.set(id, unusedId(prefix, uuid))
   }
+  const filled: unknown =
+    Reflect.get(input as object, 'account') === null
+      ? { ...input, account: yield* onlyAccount(own.size === 1 ? [...own] : accounts) }
+      : input
   const inside = (text: string): string => {
     const named = recognize(text)
     return (named.kind === 'id' ? replaced.get(named.id) : undefined) ?? text
