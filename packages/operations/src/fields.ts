@@ -87,9 +87,12 @@ export const hasNoNumber = (text: string): boolean => {
   return maskNumbers(read) === read && !containsWrittenNumber(read)
 }
 
-/** Why the actor does something: a sentence or a ticket. It is stored for good, so it contains no number. */
-export const Reason = Line.check(
+/** A line that is stored for good or shown to others, so it contains no number. */
+export const LineWithoutNumber = Line.check(
   Schema.makeFilter((text: string) => hasNoNumber(text) || 'expected no phone number'),
-).annotate({
+)
+
+/** Why the actor does something: a sentence or a ticket. It is stored for good, so it contains no number. */
+export const Reason = LineWithoutNumber.annotate({
   description: `Why: one line of 1 to ${MAX_LINE_LENGTH} characters, without a phone number. The audit trail has the reasons of look-ups and erasures.`,
 })

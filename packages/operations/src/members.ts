@@ -4,7 +4,7 @@ import { uuidOf } from '@hub/store'
 import { Effect, Schema } from 'effect'
 import { requireAccount } from './accounts.ts'
 import { refused } from './failures.ts'
-import { hasNoNumber, Line, publicId, Timestamp } from './fields.ts'
+import { hasNoNumber, LineWithoutNumber, publicId, Timestamp } from './fields.ts'
 import { decodeCursor, listOf, pageFields, pageOf } from './pages.ts'
 import { query } from './sql.ts'
 import * as Members from './tables/account-members.ts'
@@ -25,9 +25,7 @@ const Identity = Schema.String.check(
     'Who it is: issuer and subject at the identity provider, with `|` between them. The console and `GET /v1/me` show them to the person.',
 })
 
-const Name = Line.check(
-  Schema.makeFilter((text: string) => hasNoNumber(text) || 'expected no phone number'),
-).annotate({ description: 'A name for people, without a phone number.' })
+const Name = LineWithoutNumber.annotate({ description: 'A name for people, without a phone number.' })
 
 const Member = Schema.Struct({
   object: Schema.Literal('account_member'),

@@ -14,7 +14,7 @@ import { perform } from './perform.ts'
 import { readNewest } from './tables/audit.ts'
 import { insert as insertKeyRequest } from './tables/key-requests.ts'
 import { type AnyUseCase, allUseCases } from './testing/all-use-cases.ts'
-import { ADMIN, makeTestHub, NUMBER, type TestHub } from './testing/test-hub.ts'
+import { ADMIN, ANY_MESSAGE, makeTestHub, NUMBER, type TestHub } from './testing/test-hub.ts'
 import type { UseCase } from './use-case.ts'
 
 /** One thing of each kind of an account. */
@@ -142,18 +142,6 @@ beforeAll(async () => {
 afterAll(() => hub.remove())
 
 const PAGE = { limit: 50, cursor: null }
-const ANY_MESSAGE = {
-  mode: null,
-  class: null,
-  template: null,
-  status: null,
-  reason: null,
-  range: null,
-  batch: null,
-  created_after: null,
-  created_before: null,
-  ...PAGE,
-}
 const ANY_ATTEMPT = {
   status: null,
   response_code: null,
@@ -175,8 +163,8 @@ const byId =
 /** Inputs that show or change something of the account of these ids, with each kind of id that they may have. */
 const INPUTS: Readonly<Record<string, Inputs>> = {
   'Messages.list': ({ acc, bat }) => [
-    { account: acc, ...ANY_MESSAGE },
-    { account: acc, ...ANY_MESSAGE, batch: bat },
+    { ...ANY_MESSAGE, account: acc },
+    { ...ANY_MESSAGE, account: acc, batch: bat },
   ],
   'Messages.get': byId('msg'),
   'Messages.find': (ids) =>
@@ -341,7 +329,7 @@ describe('a member', () => {
 
   it('with several accounts names one in each list, and without any is told so', async () => {
     const list = allUseCases.find(([place]) => place === 'Messages.list')![1]
-    const all = { account: null, ...ANY_MESSAGE }
+    const all = ANY_MESSAGE
     const several: Actor = { ...member, accounts: [own.acc, foreign.acc] }
     assert.include(await told(several, list, all, own), 'account_required')
     assert.include(await told(several, list, { ...all, account: foreign.acc }, foreign), '<msg>')

@@ -11,7 +11,7 @@ import * as Audit from './audit.ts'
 import * as DeadLetters from './dead-letters.ts'
 import { PAGE_PARAMETERS } from './export.ts'
 import { inputInvalid, type OperationRefused, refused } from './failures.ts'
-import { hasNoNumber, Line, Timestamp, Uuid } from './fields.ts'
+import { hasNoNumber, LineWithoutNumber, Timestamp, Uuid } from './fields.ts'
 import { list as messages } from './messages/list.ts'
 import * as OptOuts from './opt-outs.ts'
 import { requirePermission } from './perform.ts'
@@ -47,10 +47,7 @@ const MOST_VIEWS = 200
 
 const MAX_NAME_LENGTH = 80
 
-const Name = Line.check(
-  Schema.makeFilter((text: string) => hasNoNumber(text) || 'expected no phone number'),
-  Schema.isMaxLength(MAX_NAME_LENGTH),
-).annotate({
+const Name = LineWithoutNumber.check(Schema.isMaxLength(MAX_NAME_LENGTH)).annotate({
   description: `One line of 1 to ${MAX_NAME_LENGTH} characters, without a phone number. Private views of one person, and shared views, have different names.`,
 })
 

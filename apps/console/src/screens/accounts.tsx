@@ -21,7 +21,7 @@ import { Keys } from './account-keys.tsx'
 import { Settings } from './account-settings.tsx'
 import { HubStop } from './hub-stop.tsx'
 
-export const ACCOUNT_COLUMNS: ReadonlyArray<Column<AccountRow>> = [
+const COLUMNS: ReadonlyArray<Column<AccountRow>> = [
   { title: strings.columns.name, cell: ({ id, name }) => <a href={`/accounts/${id}`}>{name}</a> },
   { title: strings.columns.id, cell: ({ id }) => <Code text={id} /> },
   { title: strings.accounts.liveKeys, numeric: true, cell: ({ live_keys }) => countText(live_keys) },
@@ -33,22 +33,23 @@ export const ACCOUNT_COLUMNS: ReadonlyArray<Column<AccountRow>> = [
   { title: strings.columns.created, cell: ({ created_at }) => <Time at={created_at} /> },
 ]
 
-export const Accounts = () => {
+/** The accounts that the user sees. `empty`: what to do if there is none. */
+export const AccountTable = ({ empty, title }: { readonly title: string; readonly empty: string }) => {
   const pages = usePages<AccountRow>('/v1/accounts?limit=100')
   return (
     <>
-      <PageTitle text={strings.accounts.title} />
-      <PagedTable
-        label={strings.accounts.title}
-        pages={pages}
-        columns={ACCOUNT_COLUMNS}
-        rowKey={({ id }) => id}
-        empty={strings.accounts.empty}
-      />
-      {may('hub.read') ? <HubStop /> : null}
+      <PageTitle text={title} />
+      <PagedTable label={title} pages={pages} columns={COLUMNS} rowKey={({ id }) => id} empty={empty} />
     </>
   )
 }
+
+export const Accounts = () => (
+  <>
+    <AccountTable title={strings.accounts.title} empty={strings.accounts.empty} />
+    {may('hub.read') ? <HubStop /> : null}
+  </>
+)
 
 const latency = (ms: number | null): string => (ms === null ? '' : durationText(ms))
 

@@ -7,7 +7,7 @@ import { uuidOf } from '@hub/store'
 import { afterAll, assert, beforeAll, describe, it } from 'vitest'
 import type { Actor } from '../actor.ts'
 import { readNewest } from '../tables/audit.ts'
-import { makeTestHub, NUMBER, type TestHub } from '../testing/test-hub.ts'
+import { ANY_MESSAGE, makeTestHub, NUMBER, type TestHub } from '../testing/test-hub.ts'
 import { find } from './find.ts'
 import { get } from './get.ts'
 import { list } from './list.ts'
@@ -137,23 +137,8 @@ describe('the search', () => {
   })
 })
 
-const ALL = {
-  account: null,
-  mode: null,
-  class: null,
-  template: null,
-  status: null,
-  reason: null,
-  range: null,
-  batch: null,
-  created_after: null,
-  created_before: null,
-  limit: 50,
-  cursor: null,
-} as const
-
 const listed = async (filter: Partial<Parameters<typeof list.run>[0]>) =>
-  (await hub.run(list, { ...ALL, ...filter }, VIEWER)).data.map(({ id }) => id)
+  (await hub.run(list, { ...ANY_MESSAGE, ...filter }, VIEWER)).data.map(({ id }) => id)
 
 describe('a message', () => {
   it('is shown with its ids at the operator, and the reader is in the audit trail', async () => {
@@ -199,14 +184,19 @@ describe('the list of messages', () => {
       const seen: Array<string> = []
       let cursor: string | null = null
       do {
-        const page: Awaited<ReturnType<typeof pageOf>> = await pageOf({ ...ALL, ...filter, limit: 1, cursor })
+        const page: Awaited<ReturnType<typeof pageOf>> = await pageOf({
+          ...ANY_MESSAGE,
+          ...filter,
+          limit: 1,
+          cursor,
+        })
         seen.push(...page.data.map(({ id }) => id))
         cursor = page.next_cursor
         assert.strictEqual(page.searched_until === null, cursor === null)
       } while (cursor !== null)
       assert.deepStrictEqual(seen, [...expected])
     }
-    assert.strictEqual(await hub.refusal(list, { ...ALL, cursor: 'nonsense' }), 'cursor_invalid')
+    assert.strictEqual(await hub.refusal(list, { ...ANY_MESSAGE, cursor: 'nonsense' }), 'cursor_invalid')
   })
 })
 

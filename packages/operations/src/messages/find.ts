@@ -21,6 +21,7 @@ import { publicId, Timestamp } from '../fields.ts'
 import { ownerOf } from '../owners.ts'
 import { query } from '../sql.ts'
 import { defineUseCase } from '../use-case.ts'
+import { OPERATORS } from './find-by.ts'
 import { Message, readInOrder, toMessage } from './message.ts'
 import { type Recognized, recognize } from './recognize.ts'
 import { readRequest } from './read-request.ts'
@@ -62,9 +63,6 @@ export const SearchResult = Schema.Struct({
     description: 'Why nothing was found, or what else to know; `null`: nothing.',
   }),
 }).annotate({ identifier: 'SearchResult' })
-
-/** Operators whose ids are looked up: those of `packages/operator`. */
-const OPERATORS = ['smpp', 'http', 'sandbox'] as const
 
 /** Hits of one search. More messages of a recipient are in its pages. */
 const MOST_HITS = 50

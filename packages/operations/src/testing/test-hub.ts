@@ -45,6 +45,22 @@ const APPEND_DEADLINE_MS = 20_000
 export const NUMBER = '+79001234567'
 export const ADMIN: Actor = { id: 'https://id.example|ada', name: 'ada', roles: ['admin'], via: 'api' }
 
+/** The input of `messages list` that lets every message pass. */
+export const ANY_MESSAGE = {
+  account: null,
+  mode: null,
+  class: null,
+  template: null,
+  status: null,
+  reason: null,
+  range: null,
+  batch: null,
+  created_after: null,
+  created_before: null,
+  limit: 50,
+  cursor: null,
+} as const
+
 type Services = Sql | SharedTexts | EventLog | TopicReader | MasterKeyEncryption | PayloadEncryption
 
 interface InsertedMessage {
